@@ -632,6 +632,8 @@ def read_line(raw: bytes) -> Capture | None:
         ValueError: It is in none of these forms.
     """
     text = raw.decode("utf-8", "replace").rstrip("\r\n")
+    if text.startswith("!"):  # of pywb, of ipwb, of a ZipNum cluster, and ours
+        return None
     at = 0 if text.startswith("{") else text.find(" {") + 1  # a key may have one
     if at or text.startswith("{"):
         facts, key = _object(text[at:]), ""
@@ -640,10 +642,10 @@ def read_line(raw: bytes) -> Capture | None:
                 raise ValueError("not '<key> <date> {...}'")
             key = words[0]
             facts["timestamp"] = words[1]
-        return None if key.startswith("!") else read_facts(facts, key)
+        return read_facts(facts, key)
     fields = text.split(" ")
-    if fields[0] in {"", "CDX"} or fields[0].startswith(("#", "!")):
-        return None  # a header, or a line from the index of a ZipNum cluster
+    if fields[0] in {"", "CDX"} or fields[0].startswith("#"):
+        return None  # its header
     return read_columns(fields)
 
 

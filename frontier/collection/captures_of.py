@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from isal import igzip, isal_zlib
 
-from frontier.cdx.lines import INDEXED, capture_of, paired, read_line
+from frontier.cdx.lines import INDEXED, Capture, capture_of, paired, read_line
 from frontier.collection.sources import Kind
 from frontier.dedupe.digest import ALGORITHM, parse, spelled
 from frontier.errors import BadWarc, SourceBroken
@@ -35,11 +35,10 @@ from frontier.warc.records import MAX_URL, digits, target_uri
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from frontier.cdx.lines import Capture
     from frontier.collection.sources import Source
     from frontier.warc.reader import Found
 
-    Wrong = Callable[[str, int, bytes, Exception], None]
+    Wrong = Callable[[str, bytes, Exception], None]
 
 MAX_LINE = 1 << 20
 """The most bytes of a line that is read; a URL of 64 kB fits easily."""
@@ -141,7 +140,10 @@ def captures_of(
             try:
                 found = read(said)
             except (ValueError, RecursionError) as error:
-                wrong(name, number, said if isinstance(said, bytes) else b"", error)
+                place, text = f"line {number:,}", said or b""
+                if isinstance(said, Capture):  # of a WARC, which has no lines
+                    place, text = f"record at byte {said.offset:,}", said.url.encode()
+                wrong(f"{name}, {place}", text[:80], error)
                 continue
             if found is not None:
                 yield found

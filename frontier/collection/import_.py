@@ -184,9 +184,9 @@ class Import:
         self.done.revisits += counts["dupeUrls"]
         self.done.originals += counts["totalUrls"] - counts["dupeUrls"]
 
-    def _wrong(self, name: str, number: int, line: bytes, error: Exception) -> None:
+    def _wrong(self, where: str, text: bytes, error: Exception) -> None:
         self.done.wrong_lines += 1
-        told = f"{name}, line {number}: {error}: {line[:80]!r}"
+        told = f"{where}: {error}: {text!r}"
         if len(self.done.wrong) < NAMED:
             self.done.wrong.append(told)
             self._say(f"skipped: {told}")

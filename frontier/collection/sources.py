@@ -46,14 +46,10 @@ class Kind(StrEnum):
     CRAWL_LOG = "log"
 
 
-_KIND = re.compile(r"\.(wacz|json|(?:(warc)|(cdx)j?|(log))(?:\.gz)?)", re.IGNORECASE)
-_REFUSED = {
-    r"\.arc(\.gz)?": "ARC files have no digests; make a WARC of it: "
-    "warcio recompress OLD NEW.warc.gz",
-    r"\.warc\.zst": "WARC files in Zstandard are not read; make one of gzip, or "
-    "import its index",
-}
-"""Archives that are not read, and what to do with them."""
+_KIND = re.compile(
+    r"\.(?:(wacz|json)|(warc)\.zst|(?:(warc)|(cdx)j?|(log))(?:\.gz)?)$", re.IGNORECASE
+)
+_ARC = re.compile(r"\.arc(\.gz)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +106,13 @@ def kind_of(url: str) -> Kind:
     Raises:
         SourceBroken: Its name does not tell, or its kind is not read.
     """
-    name = _basename(url).lower()
-    for end, reason in _REFUSED.items():
-        if re.search(f"{end}$", name):
-            raise SourceBroken(url, reason)
-    if found := re.search(f"{_KIND.pattern}$", name):
-        return Kind(found[2] or found[3] or found[4] or found[1])
-    ends = ".wacz .json .warc .warc.gz .cdx .cdx.gz .cdxj .cdxj.gz .log .log.gz"
-    raise SourceBroken(url, f"its name ends in none of {ends}")
+    name = _basename(url)
+    if found := _KIND.search(name):
+        return Kind(next(filter(None, found.groups())).lower())
+    if _ARC.search(name):
+        raise SourceBroken(url, "an ARC file (frontier warc convert makes it WARC)")
+    ends = ".wacz .json .warc .warc.gz .warc.zst .cdx .cdx.gz .cdxj .cdxj.gz .log"
+    raise SourceBroken(url, f"its name ends in none of {ends} .log.gz")
 
 
 def sources(
@@ -147,10 +142,10 @@ def sources(
             lambda _: None,
             lambda text: broken(SourceBroken(target, text)),
             lambda _: None,
-            (".warc", ".warc.gz", ".wacz"),
+            (".warc", ".warc.gz", ".warc.zst", ".wacz"),
         )
         if not paths:
-            raise SourceBroken(target, "no .warc, .warc.gz or .wacz is below it")
+            raise SourceBroken(target, "no .warc, .warc.gz, .warc.zst or .wacz is below it")
     elif kind_of(target) is not Kind.MANIFEST:
         url = target if is_url(target) else str(Path(target).absolute())
         yield Source(_basename(target), url, crawl, listed=is_listed)

@@ -51,7 +51,7 @@ BLOCK = 1 << 20
 """Bytes that are read, and inflated, at a time."""
 _FIRST = 1 << 16
 """Bytes that are read at first."""
-PIECE = 1 << 16
+PIECE = 1 << 15
 """Compressed bytes that are handed to zlib at a time."""
 MAX_HEADERS = 10_000
 """Most header lines of a record or of its HTTP message."""
@@ -81,21 +81,18 @@ class Head:
         self.top = top
         self.size = size
         """Of the block of the record, in bytes."""
-        self._values: dict[bytes, bytes] | None = None
+        self._values: dict[str, str] | None = None
 
     def get(self, name: str, default: str = "") -> str:
         """The value of the first header with the lower-case *name*."""
         values = self._values
         if values is None:
             values = self._values = {}
-            for line in self._lines().split(b"\r\n")[1:]:
-                key, colon, value = line.partition(b":")
-                if colon:
-                    values.setdefault(key.lower(), value)
-        found = values.get(name.encode())
-        if found is None:
-            return default
-        return found.decode("utf-8", "replace").strip(_AROUND)
+            lines = self._lines().decode("utf-8", "replace").split("\r\n")
+            for line in lines[:0:-1]:  # the first of a name is put there last
+                key, _, value = line.partition(":")
+                values[key.lower()] = value
+        return values.get(name, default).strip(_AROUND)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """All headers in their order, in Latin-1."""

@@ -21,6 +21,7 @@ from tests.collection.samples import (
     resource,
     revisit,
 )
+from tests.postcrawl.test_zstd import frames
 from tests.warc.samples import NOON, an_exchange
 
 
@@ -445,8 +446,22 @@ def test_a_payload_that_is_not_whole_has_no_digest(index, tmp_path, record):
 
     done = index.put(path, crawl_id="old")
 
-    assert "it has no digest" in done.wrong[0]
+    assert "old.warc.gz, record at byte 0: it has no digest: b'http://a/1'" in done.wrong[0]
     assert not index.hash(index.keys.crawl("old"))
+
+
+def test_a_warc_of_zstd_frames_is_read_and_an_index_begins_with_what_it_is(
+    index, tmp_path
+):
+    """ipwb's CDXJ has lines of metadata that have no date."""
+    warc, cdxj = tmp_path / "old.warc.zst", tmp_path / "new.cdxj"
+    frames([gzip.decompress(a_record(OK + PAYLOAD))], warc)
+    cdxj.write_text(f'!context ["http://a/"]\n!meta {{"generator": "ipwb"}}\n{line(1)}\n')
+
+    done = index.put(warc, cdxj, crawl_id="old")
+
+    assert done.complete, done.wrong
+    assert set(index.hash(index.keys.crawl("old"))) == {digest_of(PAYLOAD), digest(1)}
 
 
 def test_a_directory_is_what_is_below_it_and_one_bad_target_spoils_nothing(
@@ -466,10 +481,10 @@ def test_a_directory_is_what_is_below_it_and_one_bad_target_spoils_nothing(
     code, _, err = index.run("import", *targets, "--crawl", "x", cwd=tmp_path)
 
     assert code == 6, err
-    assert "warcio recompress" in err
+    assert "old.arc.gz: an ARC file (frontier warc convert makes it WARC)" in err
     assert "notes.txt: its name ends in none of" in err
     assert "nowhere: there is no such file or directory" in err
-    assert "empty: no .warc, .warc.gz or .wacz is below it" in err
+    assert "empty: no .warc, .warc.gz, .warc.zst or .wacz is below it" in err
     found = set(index.hash(index.keys.crawl("x")))
     assert found == {digest(1), digest_of(PAYLOAD)}
     assert index.run("import", "d", "--digest", "crc32")[0] == 2
