@@ -145,7 +145,9 @@ def sources(
             (".warc", ".warc.gz", ".warc.zst", ".wacz"),
         )
         if not paths:
-            raise SourceBroken(target, "no .warc, .warc.gz, .warc.zst or .wacz is below it")
+            raise SourceBroken(
+                target, "no .warc, .warc.gz, .warc.zst or .wacz is below it"
+            )
     elif kind_of(target) is not Kind.MANIFEST:
         url = target if is_url(target) else str(Path(target).absolute())
         yield Source(_basename(target), url, crawl, listed=is_listed)

@@ -33,7 +33,7 @@ from typing_extensions import override
 
 from frontier.errors import ConfigurationError
 from frontier.files import VARIABLE, make_directory, mode_of_environment
-from frontier.postcrawl.manifest import SUFFIX
+from frontier.postcrawl.manifest import SCHEMA, SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -149,7 +149,10 @@ def duckdb_of_manifests(directory: Path) -> Iterator[DuckDb]:
         tempfile.TemporaryDirectory(prefix="duckdb-", dir=directory) as scratch,
         duckdb_engine(Path(scratch)) as engine,
     ):
-        engine.view("manifest", sorted(directory.glob(f"*{SUFFIX}")))
+        if places := sorted(directory.glob(f"*{SUFFIX}")):
+            engine.view("manifest", places)
+        else:
+            engine.table("manifest", SCHEMA.empty_table())
         yield engine
 
 

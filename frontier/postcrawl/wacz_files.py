@@ -160,7 +160,7 @@ class _Packing:
     def make(self) -> None:
         path, warcs = str(self._unpacked.path), self._unpacked.warcs
         for name in warcs:
-            if name.count("/") > 1 or not name.endswith(layout.WARCS[0]):
+            if name.count("/") > 1:
                 raise BadWacz(path, f"{name} cannot be indexed")
         for info in self._archive.infolist():
             self._member(info)

@@ -118,7 +118,7 @@ def warc_files(
             raise BadWacz(str(path), "there is no such file or directory")
         many = [path]
         if path.is_dir():
-            many = sorted([*path.glob("*.warc.gz"), *path.glob(f"*.warc.gz{OPEN}")])
+            many = sorted(each for each in path.iterdir() if _is_warc(each.name))
         for each in many:
             if crawl_id is not None and not is_of(each.name, crawl_id):
                 continue
@@ -128,6 +128,11 @@ def warc_files(
             if found.setdefault(each.name, each).absolute() != each.absolute():
                 raise BadWacz(str(each), f"{found[each.name]} has the same name")
     return list(found.values())
+
+
+def _is_warc(name: str) -> bool:
+    """Whether a file of that *name* is a WARC file, or one that is still open."""
+    return name.removesuffix(OPEN).endswith(layout.WARCS)
 
 
 def _why_not(path: Path) -> str:
@@ -184,6 +189,9 @@ def _require_makeable(out: Path, warcs: Sequence[Path], options: Options) -> Non
     for path in (*warcs, *options.logs):
         if not layout.is_safe(path.name):
             raise BadWacz(str(path), "a WACZ cannot have a file of that name")
+    for path in warcs:
+        if not path.name.endswith(layout.WARCS):
+            raise BadWacz(str(path), f"its name ends in none of {layout.WARCS}")
 
 
 def _make(

@@ -32,7 +32,7 @@ from frontier.files import FILE_MODE, creating, open_input
 from frontier.wacz import layout
 from frontier.wacz.layout import page_of
 from frontier.warc.cdxj_sidecar import beside_of
-from frontier.warc.reader import blocks_of, records
+from frontier.warc.reader import records_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,7 +173,7 @@ class Indexing:
 
     def _read(self, path: Path, file: BinaryIO) -> None:
         self.read += 1
-        for found, how in paired(records(str(path), blocks_of(file))):
+        for found, how in paired(records_in(file, str(path))):
             capture = listed(found, path.name, how)
             if capture is not None:
                 self._captures.add(capture)
@@ -205,7 +205,7 @@ def _require_no_capture_behind(beside: Path, end: int, file: BinaryIO) -> None:
     if end > file.seek(0, os.SEEK_END):
         raise Unusable(beside, "the file is shorter than its index says")
     try:
-        for found in records(str(beside), blocks_of(file, end), start=end):
+        for found in records_in(file, str(beside), end):
             if found.kind in INDEXED:
                 raise Unusable(beside, f"leaves out the record at byte {found.offset}")
     except BadWarc as error:

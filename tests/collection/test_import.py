@@ -446,7 +446,10 @@ def test_a_payload_that_is_not_whole_has_no_digest(index, tmp_path, record):
 
     done = index.put(path, crawl_id="old")
 
-    assert "old.warc.gz, record at byte 0: it has no digest: b'http://a/1'" in done.wrong[0]
+    assert (
+        "old.warc.gz, record at byte 0: it has no digest: b'http://a/1'"
+        in done.wrong[0]
+    )
     assert not index.hash(index.keys.crawl("old"))
 
 
@@ -456,7 +459,9 @@ def test_a_warc_of_zstd_frames_is_read_and_an_index_begins_with_what_it_is(
     """ipwb's CDXJ has lines of metadata that have no date."""
     warc, cdxj = tmp_path / "old.warc.zst", tmp_path / "new.cdxj"
     frames([gzip.decompress(a_record(OK + PAYLOAD))], warc)
-    cdxj.write_text(f'!context ["http://a/"]\n!meta {{"generator": "ipwb"}}\n{line(1)}\n')
+    cdxj.write_text(
+        f'!context ["http://a/"]\n!meta {{"generator": "ipwb"}}\n{line(1)}\n'
+    )
 
     done = index.put(warc, cdxj, crawl_id="old")
 

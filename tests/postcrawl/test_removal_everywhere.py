@@ -97,6 +97,13 @@ def test_a_revisit_in_a_wacz_is_restored_before_its_original_leaves(before, tmp_
     assert len(stayed) == len(blocks(before)) - 3
 
 
+def test_a_wacz_without_warc_files_has_nothing_to_remove(tmp_path):
+    with zipfile.ZipFile(tmp_path / "one.wacz", "w") as archive:
+        archive.writestr("datapackage.json", "{}")
+
+    run("remove", tmp_path, "--url", "http://a.example/", code=ExitCode.NOT_FOUND)
+
+
 def test_a_wacz_that_another_process_writes_stays_and_is_named(package):
     wacz = package / "one.wacz"
     was = wacz.read_bytes()

@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 import io
 import json
@@ -66,6 +67,34 @@ def test_the_index_leads_to_the_records(tmp_path, write_warc):
             assert record.headers["WARC-Target-URI"] == line.url
             assert record.headers["WARC-Payload-Digest"] == line.digest
     assert [line.kind for line in lines] == ["response"] * 3 + ["revisit"]
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_file_is_read_as_it_is_packed_whatever_its_name(
+    tmp_path, write_warc, is_plain
+):
+    (packed,) = write_warc("c-1", [*PAGES, PAGES[0]]).glob("*.warc.gz")
+    directory, out = tmp_path / "given", tmp_path / "c.wacz"
+    data = packed.read_bytes()
+    directory.mkdir()
+    (directory / "a.warc").write_bytes(gzip.decompress(data) if is_plain else data)
+
+    made = create(out, warc_files([directory]), Options(strict=True))
+
+    assert (made.captures, check(out)) == (4, [])
+    with zipfile.ZipFile(out) as archive:
+        stored = archive.read("archive/a.warc")
+        lines = [parse(raw) for raw in index_lines(archive)]
+    for line in lines:
+        (record,) = ArchiveIterator(io.BytesIO(stored[line.offset :][: line.length]))
+        assert record.headers["WARC-Target-URI"] == line.url
+
+
+def test_a_file_that_no_reader_would_look_for_is_refused(tmp_path, write_warc):
+    (path,) = write_warc("c-1", PAGES).glob("*.warc.gz")
+
+    with pytest.raises(BadWacz, match="its name ends in none of"):
+        create(tmp_path / "c.wacz", [path.rename(tmp_path / "a.gz")])
 
 
 def test_requires_names_the_file_with_the_originals(tmp_path, write_warc):
