@@ -55,7 +55,7 @@ from frontier.urls.canon.surt import (
     normal_path,
     unescape_repeatedly,
 )
-from frontier.warc.reader import Head, http_head
+from frontier.warc.reader import Head, Source, http_head, unchunked
 from frontier.warc.records import (
     digits,
     escaped,
@@ -102,11 +102,14 @@ GET = Asked()
 def asked(head: bytes, body: bytes) -> Asked:
     """How the request with *head* and *body* asked; an empty *head* counts as a GET."""
     method = head.split(b" ", 1)[0].decode("latin-1").upper()
-    if method in {"", "GET"}:
+    if method in {"", "GET"} or "/" in method:  # HTTP/1.1: an answer, by mistake
         return GET
     if method not in _WITH_BODY:
         return Asked(method)
     headers = Head(head)
+    if "chunked" in headers.get("transfer-encoding").lower():
+        with suppress(ValueError):
+            body = b"".join(unchunked(Source("", [body])))
     said = headers.get("content-length", "")
     try:
         size = int(said) if said else _UNSAID
@@ -490,7 +493,7 @@ class Capture(NamedTuple):
     def encode(self) -> bytes:
         """Its line, with the line feed; notes that would be changed are left out."""
         is_revisit = self.kind == "revisit"
-        mime = self.mime.partition(";")[0].strip() or "unk"
+        mime = media_type(self.mime) or "unk"
         text = f'"url": {_json(self.url)}, '
         text += f'"mime": {_json(REVISIT if is_revisit else mime)}'
         if self.status:
@@ -509,6 +512,11 @@ class Capture(NamedTuple):
         if self.title is not None and _PRECISE_DATE.fullmatch(self.date):
             text += f', "date": "{self.date}", "title": {_json(self.title)}'
         return f"{self.surt} {self.timestamp} {{{text}}}\n".encode()
+
+
+def media_type(mime: str) -> str:
+    """*mime* without its parameters, before which some servers put no semicolon."""
+    return (mime.partition(";")[0].split() or [""])[0]
 
 
 def _is_noted(original: str, date: str) -> bool:
@@ -616,8 +624,7 @@ def _title(
 
     A resource has no status, and is served with 200.
     """
-    mime = mime.partition(";")[0].strip().lower()
-    if status != "200" or mime not in HTML:
+    if status != "200" or media_type(mime).lower() not in HTML:
         return None
     return title_of(head, block[start : start + TITLE_REACH])
 

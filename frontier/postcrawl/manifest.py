@@ -27,7 +27,7 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frontier.cdx.lines import capture_of, listed, paired
+from frontier.cdx.lines import capture_of, listed, media_type, paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import mode_of_environment, published
 from frontier.postcrawl.payload import Payload, payload_in
@@ -322,7 +322,7 @@ def _row(
         url,
         date,
         moment,
-        capture.mime.partition(";")[0].strip().lower()[:100],
+        media_type(capture.mime).lower()[:100],
         int(status) if status and len(status) < 5 else None,
         how.method or "GET",
         get("warc-truncated") or (SEGMENT if get("warc-segment-number") else None),

@@ -22,7 +22,7 @@ import tempfile
 import zipfile
 import zlib
 from contextlib import closing
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from frontier.errors import BadWarc
 from frontier.files import open_input, require_ratio
 from frontier.wacz import layout
 from frontier.wacz.layout import index_lines, originals, read_json
-from frontier.warc.reader import GZIP, plain_records, records, telling
+from frontier.warc.reader import telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -336,10 +336,8 @@ def _wrong_member(
     with archive.open(name) as stream:
         blocks = telling(layout.blocks(stream.read), digest.update)
         if name.startswith(layout.ARCHIVE) and name.endswith(layout.WARCS):
-            first = next(blocks, b"")
-            read = records if first.startswith(GZIP) else plain_records
             try:
-                for found, how in paired(read(name, chain([first], blocks))):
+                for found, how in paired(layout.records_of(name, blocks)):
                     capture = listed(found, name.removeprefix(layout.ARCHIVE), how)
                     if capture is not None:
                         captures.fact(capture)

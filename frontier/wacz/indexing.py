@@ -30,9 +30,9 @@ from frontier.cdx.sorting import Captures
 from frontier.errors import BadWarc, FrontierError
 from frontier.files import FILE_MODE, creating, open_input
 from frontier.wacz import layout
-from frontier.wacz.layout import page_of
+from frontier.wacz.layout import page_of, records_of
 from frontier.warc.cdxj_sidecar import beside_of
-from frontier.warc.reader import records_in
+from frontier.warc.reader import blocks_of, records_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,7 +173,7 @@ class Indexing:
 
     def _read(self, path: Path, file: BinaryIO) -> None:
         self.read += 1
-        for found, how in paired(records_in(file, str(path))):
+        for found, how in paired(records_of(str(path), blocks_of(file))):
             capture = listed(found, path.name, how)
             if capture is not None:
                 self._captures.add(capture)

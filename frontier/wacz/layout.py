@@ -18,13 +18,15 @@ from frontier.cdx.sorting import Need
 from frontier.dedupe.digest import in_hex
 from frontier.errors import BadWacz
 from frontier.files import open_input
+from frontier.warc.reader import plain_records, records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from typing import BinaryIO
 
     from frontier.cdx.lines import Capture
+    from frontier.warc.reader import Found
 
 
 VERSION = "1.1.1"
@@ -58,6 +60,15 @@ def is_safe(name: str) -> bool:
     """Whether *name* is a relative path that stays inside its directory."""
     parts = name.split("/")
     return bool(_NAME.fullmatch(name)) and not {"", ".", ".."} & set(parts)
+
+
+def records_of(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
+    """The records of the WARC file *name*, which is gzip if its name says so, or plain.
+
+    Raises:
+        BadWarc: See `frontier.warc.reader.of_members`.
+    """
+    return (records if name.endswith(".gz") else plain_records)(name, blocks)
 
 
 def blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:

@@ -90,8 +90,9 @@ class Head:
             values = self._values = {}
             lines = self._lines().decode("utf-8", "replace").split("\r\n")
             for line in lines[:0:-1]:  # the first of a name is put there last
-                key, _, value = line.partition(":")
-                values[key.lower()] = value
+                key, colon, value = line.partition(":")
+                if colon and key.isascii():  # some capitals are of an ASCII letter
+                    values[key.lower()] = value
         return values.get(name, default).strip(_AROUND)
 
     def pairs(self) -> Iterator[tuple[str, str]]:

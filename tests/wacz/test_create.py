@@ -15,7 +15,7 @@ import warm
 from fastwarc.warc import ArchiveIterator
 
 from frontier.cdx.lines import parse
-from frontier.errors import BadWacz, FileTaken
+from frontier.errors import BadWacz, BadWarc, FileTaken
 from frontier.wacz.check import check
 from frontier.wacz.create import Options, create, warc_files
 from frontier.wacz.layout import index_lines
@@ -69,15 +69,15 @@ def test_the_index_leads_to_the_records(tmp_path, write_warc):
     assert [line.kind for line in lines] == ["response"] * 3 + ["revisit"]
 
 
-@pytest.mark.parametrize("is_plain", [True, False])
-def test_a_file_is_read_as_it_is_packed_whatever_its_name(
-    tmp_path, write_warc, is_plain
-):
+def test_a_file_may_be_without_compression_as_its_name_says(tmp_path, write_warc):
     (packed,) = write_warc("c-1", [*PAGES, PAGES[0]]).glob("*.warc.gz")
     directory, out = tmp_path / "given", tmp_path / "c.wacz"
     data = packed.read_bytes()
     directory.mkdir()
-    (directory / "a.warc").write_bytes(gzip.decompress(data) if is_plain else data)
+    (directory / "a.warc").write_bytes(data)
+    with pytest.raises(BadWarc, match="gzip, which a .warc is not"):
+        create(out, warc_files([directory]))
+    (directory / "a.warc").write_bytes(gzip.decompress(data))
 
     made = create(out, warc_files([directory]), Options(strict=True))
 

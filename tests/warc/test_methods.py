@@ -113,6 +113,41 @@ def test_a_line_is_that_of_cdxj_indexer(listed, name, method):
         assert parse(line.encode()).encode().decode() == line
 
 
+ODD = {
+    "chunks": (
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked",
+        b"4\r\nsome\r\n0\r\n\r\n",
+    ),
+    "an answer": (b"HTTP/1.1 200 OK\r\nContent-Type: text/plain", b"some"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize(
+    "mime", ["text/html charset=utf-8", "text/html; charset=utf-8"]
+)
+def test_a_line_of_what_others_have_recorded_is_that_of_cdxj_indexer(
+    listed, name, mime
+):
+    """Its own test data and py-wacz's has such requests and such a type."""
+    head, body = ODD[name]
+    answer = f"HTTP/1.1 200 OK\r\nContent-Type: {mime}\r\n\r\n".encode()
+    path = listed(
+        an_exchange(
+            0,
+            b"<title>a</title>",
+            request_head=head + b"\r\n\r\n",
+            request_body=body,
+            response_head=answer,
+        )
+    )
+
+    ours = lines_of(path)
+
+    assert [bare(line) for line in ours] == theirs(path)
+    assert ("title" in ours[0]) == (name == "an answer")
+
+
 def test_an_index_from_the_records_is_the_one_of_the_writer(listed):
     path = listed(
         *(
