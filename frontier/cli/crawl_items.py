@@ -121,7 +121,8 @@ def _named(
 
 
 def _look(options: CrawlOptions) -> CrawlSnapshot:
-    from frontier.status.snapshot import snapshot
+    """The crawl and its nodes, without what is in its partitions."""
+    from frontier.status.snapshot import assembled, read_crawl
 
     with options.connected() as store:
-        return snapshot(store, options.namespace, options.crawl_id(store))
+        return assembled(read_crawl(store, options.keys(store)), (), ())
