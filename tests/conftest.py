@@ -424,6 +424,24 @@ def grant(db, crawl):
 
 
 @pytest.fixture
+def synced(monkeypatch):
+    """What is brought to disk: files with their sizes, directories with their names."""
+    found, real = [], os.fsync
+
+    def fsync(descriptor):
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.is_file():
+            what = path.stat().st_size
+        else:
+            what = sorted(each.name for each in path.iterdir())
+        found.append((path.name, what))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return found
+
+
+@pytest.fixture
 def until():
     """Wait in the event loop until a condition holds."""
 

@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections import defaultdict
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import redis
 from redis.backoff import NoBackoff
@@ -33,7 +33,6 @@ from tests.chaos.wire import Wire
 
 PATIENCE = 60.0
 """Seconds that a server has to answer."""
-Command = tuple[Any, ...]
 
 
 class Lease(NamedTuple):

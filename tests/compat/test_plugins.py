@@ -26,9 +26,7 @@ from tests.topologies import free_ports
 from tests.warc.judges import read_warcio
 
 pytestmark = pytest.mark.compat
-ROOT = Path(__file__).parents[2]
 SCRAPY = [sys.executable, "-m", "scrapy"]
-CHROMIUM = "/usr/bin/chromium"
 DEADLINE = 240
 wait_for = partial(topologies.until, deadline=DEADLINE)
 HELD = 3600.0

@@ -18,7 +18,6 @@ from frontier.status.document import schema
 from frontier.status.watch import Watch
 from tests.dashboard.sample_data import fill
 
-DEADLINE = 120.0
 TOKEN = "a-token-that-is-long-enough"
 
 

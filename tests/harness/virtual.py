@@ -290,7 +290,9 @@ class Process:
         loop._ready.extend(held)
 
 
-class _Handle(events.Handle):
+class _Held:
+    """Is run unless its process is frozen, or dead."""
+
     __slots__ = ()
 
     def _run(self):
@@ -299,13 +301,12 @@ class _Handle(events.Handle):
             super()._run()
 
 
-class _TimerHandle(events.TimerHandle):
+class _Handle(_Held, events.Handle):
     __slots__ = ()
 
-    def _run(self):
-        process = self._context.get(NODE)
-        if process is None or not process.hold(self):
-            super()._run()
+
+class _TimerHandle(_Held, events.TimerHandle):
+    __slots__ = ()
 
 
 class _Task(asyncio.Task):

@@ -7,7 +7,6 @@ import urllib.request
 import pytest
 import yaml
 from conftest import DEADLINE, HELD, ROOT, after, until
-from prometheus_client.parser import text_string_to_metric_families as of_text
 
 from tests.metrics.test_deploy import queries
 from tests.prometheus import Prometheus
@@ -23,15 +22,6 @@ def scrape(url, accept="text/plain"):
     request = urllib.request.Request(url, headers={"Accept": accept})
     with urllib.request.urlopen(request) as answer:
         return answer.headers["Content-Type"], answer.read().decode()
-
-
-def values(text):
-    """Each sample of the text format by its name and labels."""
-    return {
-        (sample.name, *sorted(sample.labels.values())): sample.value
-        for family in of_text(text)
-        for sample in family.samples
-    }
 
 
 def held(serve, cluster, *nodes, urls=200, pages=40, **settings):

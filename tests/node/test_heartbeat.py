@@ -9,10 +9,6 @@ from frontier.store.scripts import LEASE_ACQUIRE
 TTL = 600.0
 
 
-def urls(count):
-    return [b"%d" % n for n in range(count)]
-
-
 async def settle(*nodes):
     """Let *nodes* beat in turn until each has exactly what it should."""
     for _ in range(10):

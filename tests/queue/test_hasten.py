@@ -11,7 +11,6 @@ from frontier.recrawl.schedule import Mark, State
 from frontier.status.schedules import waiting_of
 
 pytestmark = pytest.mark.store
-QUEUE = "0:a.example"
 DAY = 86_400_000
 
 

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.compat
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
-MANIFESTS = ROOT / "deploy" / "kubernetes" / "frontier.yaml"
 SITE = ("10.77.0.240", "10.77.0.241")
 """A host each, so that the crawl is polite to two."""
 PORT = 8000

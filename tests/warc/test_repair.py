@@ -165,7 +165,7 @@ def test_other_files_are_left_alone(writer, tmp_path, caplog):
 
 
 def test_a_file_is_cut_on_disk_before_it_has_its_name_and_the_name_is_too(
-    writer, tmp_path, monkeypatch
+    writer, tmp_path, synced
 ):
     append(writer, an_exchange())
     writer.flush()
@@ -174,15 +174,7 @@ def test_a_file_is_cut_on_disk_before_it_has_its_name_and_the_name_is_too(
     writer.flush()
     writer.abandon()
     os.truncate(tmp_path / f"{NAME}.open", kept + 10)
-    synced, real = [], os.fsync
-
-    def fsync(descriptor):
-        path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        what = path.stat().st_size if path.is_file() else names(path)
-        synced.append((path.name, what))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    synced.clear()
 
     assert [one.cut_bytes for one in repair(tmp_path, None)] == [10]
     assert synced == [(f"{NAME}.open", kept), (tmp_path.name, [NAME])]

@@ -11,8 +11,6 @@ from frontier.warc.batch import ArchiveConfig, BatchWriter
 from tests.warc.judges import assert_sound
 from tests.warc.samples import NOON, an_exchange, members, warc_headers
 
-BODY = b"<p>hello</p>"
-
 
 @pytest.fixture
 def crawls(blocking, unique, new_writer, tmp_path):

@@ -1,7 +1,3 @@
-import zlib
-from base64 import b64encode
-
-import msgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,11 +28,6 @@ LATE = PUSH._replace(due=1_795_000_000_000)
 PUT_AGAIN = PutAgain(3, ACK.digest, "0:a.example", b"0\x01next", 1_795_000_000_000)
 
 
-def framed(payload):
-    data = msgpack.packb(payload)
-    return b64encode(zlib.crc32(data).to_bytes(4) + data) + b"\n"
-
-
 @pytest.fixture
 def written(tmp_path):
     def write(*parts):
@@ -47,7 +38,7 @@ def written(tmp_path):
     return write
 
 
-def test_what_is_written_is_read(written):
+def test_entries_are_read_as_written(written):
     path = written(*map(frame, (HEADER, PUSH, ACK, LATE, PUT_AGAIN)))
 
     assert list(read(path)) == [HEADER, PUSH, ACK, LATE, PUT_AGAIN]
@@ -103,7 +94,7 @@ def test_an_empty_file_has_nothing(written):
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=8))
-def test_whatever_is_changed_nothing_false_is_read(tmp_path_factory, changes):
+def test_no_corruption_is_read_as_an_entry(tmp_path_factory, changes):
     data = bytearray(b"".join(map(frame, (HEADER, PUSH, ACK, PUSH))))
     for at, value in changes:
         data[at % len(data)] = value

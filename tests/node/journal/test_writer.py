@@ -53,8 +53,19 @@ def entries(directory):
     return [entry for entry in found if not isinstance(entry, Header)]
 
 
-def names(directory):
-    return sorted(path.name for path in directory.iterdir())
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Events: the disk is full while the first is set; the second, that it was met."""
+    is_full, met, real = threading.Event(), threading.Event(), os.fsync
+
+    def fsync(descriptor):
+        if is_full.is_set():
+            met.set()
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return is_full, met
 
 
 @pytest.fixture
@@ -70,7 +81,7 @@ def journal(tmp_path):
         one.close()
 
 
-def test_what_is_durable_is_in_the_file_while_it_is_written(journal, tmp_path):
+def test_durable_entries_are_in_the_open_file(journal, tmp_path):
     open_one = journal()
     push(open_one, 1)
     ack(open_one, b"0\x011")
@@ -82,7 +93,7 @@ def test_what_is_durable_is_in_the_file_while_it_is_written(journal, tmp_path):
     assert entries(tmp_path / "j") == [a_push(1), done]
 
 
-def test_what_is_done_and_put_back_is_one_entry(journal, tmp_path):
+def test_an_ack_that_puts_back_is_one_entry(journal, tmp_path):
     open_one = journal()
     again = Again("0:a.example", b"0\x01next", 1_795_000_000_000)
     ack(open_one, b"2\x011", again)
@@ -93,7 +104,7 @@ def test_what_is_done_and_put_back_is_one_entry(journal, tmp_path):
     assert entries(tmp_path / "j") == [PutAgain(*what)]
 
 
-def test_nothing_to_write_is_durable_at_once(journal):
+def test_an_empty_journal_is_durable_at_once(journal):
     assert journal().durable().done()
 
 
@@ -172,18 +183,9 @@ def test_a_torn_journal_is_cut_back_by_the_next_node(journal, tmp_path):
     assert (directory / "same.journal").exists()
 
 
-def test_what_is_cut_and_its_name_are_on_disk(tmp_path, monkeypatch):
+def test_a_cut_journal_and_its_new_name_are_on_disk(tmp_path, synced):
     whole = frame(HEADER._replace(crawl_id="site-0")) + frame(a_push(1))
     (tmp_path / "a.journal.open").write_bytes(whole + frame(a_push(2))[:-1])
-    synced, real = [], os.fsync
-
-    def fsync(descriptor):
-        path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        what = path.stat().st_size if path.is_file() else names(path)
-        synced.append((path.name, what))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
     mend(tmp_path)
 
     assert synced == [
@@ -192,7 +194,7 @@ def test_what_is_cut_and_its_name_are_on_disk(tmp_path, monkeypatch):
     ]
 
 
-async def test_a_node_notes_what_it_pushed_but_not_what_it_claimed(journal, tmp_path):
+async def test_pushes_are_noted_and_claims_are_not(journal, tmp_path):
     """Of that it notes the mark when it is done with it."""
     noting = journal()
     queued, marked, claimed = (
@@ -245,48 +247,29 @@ def test_kill_9_costs_nothing_that_was_durable(tmp_path):
     assert found == [a_push(n) for n in range(len(found))]
 
 
-def test_a_disk_that_fails_is_waited_for(journal, tmp_path, monkeypatch):
-    one = journal()
-    failing, failed = threading.Event(), threading.Event()
-    real = os.fsync
-
-    def fsync(descriptor):
-        if failing.is_set():
-            failed.set()
-            raise OSError(28, "No space left on device")
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    failing.set()
+def test_a_full_disk_is_waited_for(journal, tmp_path, full_disk):
+    one, (is_full, met) = journal(), full_disk
+    is_full.set()
     push(one, 1)
     future = one.durable()
-    assert failed.wait(SOON)
+    assert met.wait(SOON)
     assert not future.done()
-    failing.clear()
+    is_full.clear()
     future.result(SOON)
     one.close()
     assert entries(tmp_path / "j") == [a_push(1)]
 
 
 def test_a_file_whose_header_cannot_be_written_is_not_used(
-    journal, tmp_path, monkeypatch
+    journal, tmp_path, full_disk
 ):
     one = journal(max_bytes=1)  # so that the next entry begins a new file
-    failing, real = threading.Event(), os.fsync
-    failed = threading.Event()
-
-    def fsync(descriptor):
-        if failing.is_set():
-            failed.set()
-            raise OSError(28, "No space left on device")
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    failing.set()
+    is_full, met = full_disk
+    is_full.set()
     push(one, 1)
     future = one.durable()
-    assert failed.wait(SOON)
-    failing.clear()
+    assert met.wait(SOON)
+    is_full.clear()
     future.result(SOON)
     one.close()
     paths = sorted((tmp_path / "j").iterdir())
