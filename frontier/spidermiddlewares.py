@@ -13,6 +13,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from frontier.errors import CoordinationError, StoreError, WriterStopped
 from frontier.node.ends import START_FAILED, UNDONE
 from frontier.queue.reserve import all_notes_call, deadly_in
+from frontier.requests.discovery import META as FOUND
 from frontier.scrapy_internals import spider_middlewares
 from frontier.session.old_spiders import (
     serve_start_requests,
@@ -36,8 +37,8 @@ logger = logging.getLogger(__name__)
 
 ROOM = 10_000
 """Requests in the outbox above which `Spider.start` waits."""
-SCRAPYS = {"depth", "is_start_request"}
-"""What Scrapy's middlewares put into the ``meta`` of start requests."""
+OF_ALL = {"depth", "is_start_request", FOUND}
+"""What Scrapy's middlewares and ours put into the ``meta`` of all start requests."""
 NOT_OF_START = (CoordinationError, StoreError)
 """What `Spider.start` does not raise: then it is the node that cannot go on."""
 
@@ -123,7 +124,7 @@ class StartMiddleware:
             if isinstance(item_or_request, Request):
                 state = self._session.requests.of(item_or_request)
                 state.is_start = True
-                if item_or_request.dont_filter and _has_data(item_or_request):
+                if item_or_request.dont_filter and _is_particular(item_or_request):
                     key = self._session.fingerprints.key(item_or_request)
                     state.repeat = before[key]
                     before[key] += 1
@@ -161,9 +162,13 @@ class StartMiddleware:
                 return
 
 
-def _has_data(request: Request) -> bool:
-    """Whether *request* carries what may tell it from others of its URL."""
-    return bool(request.cb_kwargs or request.cookies or request.meta.keys() - SCRAPYS)
+def _is_particular(request: Request) -> bool:
+    """Whether *request* has what may tell it from others of its URL.
+
+    Those that Scrapy makes of ``start_urls`` have nothing.
+    """
+    made = request.callback or request.cb_kwargs or request.cookies
+    return bool(made or request.meta.keys() - OF_ALL)
 
 
 class SkipLinksMiddleware:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 ONCE = "once"
 """The mode of a start request that is tested by a mark of its own: in a crawl that
-began with what others saw, where links to start URLs are to be followed, or if it is
-told from one before it by its data alone."""
+began with what others saw, where links to start URLs are to be followed, or if it
+differs from one before it by its callback or data alone."""
 START_SALT = b"start"
 """What makes those marks where the crawl has no salt."""
 
@@ -39,7 +39,7 @@ class StartTest:
     def fingerprint(self, fingerprint: bytes, repeat: int = 0) -> bytes:
         """What makes that mark, in place of a request's *fingerprint*.
 
-        *repeat* start requests before had the same, and other data.
+        *repeat* start requests before had the same, and other callbacks or data.
         """
         number = b"%d" % repeat if repeat else b""
         return hashlib.sha256(fingerprint + (self.salt or START_SALT) + number).digest()

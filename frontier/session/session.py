@@ -139,7 +139,7 @@ class RequestState:
     is_start: bool = False
     """Whether `Spider.start` made it."""
     repeat: int = 0
-    """How many that `Spider.start` made before are told from it by their data alone."""
+    """How many of `Spider.start` before it differ by their callback or data alone."""
     delivery: Delivery | None = None
     """What it stands on: as the request that was taken, or as its robots.txt."""
     is_ahead: bool = False

@@ -235,7 +235,7 @@ class One(Spider):
         cookie = response.request.headers.get("Cookie", b"").decode()
         yield fields(response, cookie=cookie)
 """,
-    "start requests to one URL, with data": """
+    "start requests to one URL": """
 class One(Spider):
     def __init__(self, bases="", **kwargs):
         super().__init__(**kwargs)
@@ -248,12 +248,17 @@ class One(Spider):
                 yield scrapy.Request(url, dont_filter=True, cb_kwargs={"n": n})
                 url = f"{base}/detail/1"
                 yield scrapy.Request(url, dont_filter=True, meta={"cookiejar": n})
+            for callback in (self.parse, self.named):
+                yield scrapy.Request(f"{base}/special/0", callback, dont_filter=True)
+
+    def named(self, response):
+        yield {"named": response.url}
 
     def parse(self, response, n=None):
         yield fields(response, n=n, jar=response.meta.get("cookiejar"))
 """,
 }
-TWICE = ("CrawlSpider, links to start URLs", "start requests to one URL, with data")
+TWICE = ("CrawlSpider, links to start URLs", "start requests to one URL")
 REDIS_SPIDERS = {
     "RedisSpider": """
 class One(RedisSpider):
@@ -422,6 +427,28 @@ def test_two_nodes_yield_what_plain_scrapy_does(kind, crawls, cluster):
     made.run()
 
     require_same(made, most=2 if kind in TWICE else 1)
+
+
+def test_a_url_that_is_twice_among_the_seeds_is_fetched_once(crawls, cluster):
+    made = crawls(
+        """
+        class One(Spider):
+            def __init__(self, bases="", **kwargs):
+                super().__init__(**kwargs)
+                self.start_urls = [f"{base}/detail/0" for base in bases.split(",")] * 2
+
+            def parse(self, response):
+                yield fields(response)
+        """,
+        cluster,
+    )
+    made.run()
+
+    expected, found = made.items()
+    assert found == sorted(set(expected))
+    assert len(expected) == 2 * HOSTS
+    alone, *each = made.requests()
+    assert sum(each, Counter()) == Counter(set(alone))
 
 
 @pytest.mark.one_server("scrapy-redis's spider connects by itself, to no other")
