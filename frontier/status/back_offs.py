@@ -1,7 +1,7 @@
 """Which hosts of a crawl are left alone, why, and until when.
 
-Looking changes nothing, and what cannot be read is left out. A host that has failed and
-may be asked again, but was not yet, is not among them.
+Looking changes nothing, and what cannot be read is left out. A host that has failed but
+may be asked again by now is not listed, even if it has not been asked yet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from frontier.queue.reserve import Scan
 
 MOST = 100
-"""Hosts that are named: those that are left alone for longest."""
+"""Hosts that are named: those that are left alone longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class LeftAlone:
     """A host that is left alone."""
 
     host: str
-    """Or another queue key."""
+    """The host, or another queue key."""
     reason: str
     """``throttled``, ``unavailable``, ``unresolved``, ``unconnected`` or ``tls``."""
     until_ms: int
@@ -49,23 +49,23 @@ class BackOffsView:
     hosts: int = 0
     """How many there are."""
     unreachable: int = 0
-    """Of these, those that cannot be reached."""
+    """How many of them cannot be reached."""
     named: tuple[LeftAlone, ...] = ()
-    """Those that are left alone for longest, the longest first."""
+    """Those that are left alone longest, the longest first."""
     hold_up: bool = False
-    """Whether nothing but their requests is left: no request is reserved, and each
-    partition where some are ready has such a host."""
+    """Whether only their requests are left: no request is reserved, and each partition
+    with ready requests has such a host."""
 
 
 def together(
     partitions: Iterable[tuple[Scan, Sequence[LeftAlone]]], now_ms: int
 ) -> BackOffsView:
-    """Those of all partitions, at *now_ms*."""
+    """The back-offs of all partitions together, at *now_ms*."""
     every: dict[str, LeftAlone] = {}
     is_busy, is_ready = False, False
     for scan, known in partitions:
         hosts = [one for one in known if one.until_ms > now_ms]
-        every |= {one.host: one for one in hosts}  # one that is divided has several
+        every |= {one.host: one for one in hosts}  # a divided host is in several
         is_ready = is_ready or scan.ready > 0
         is_busy = is_busy or scan.reserved > 0 or (scan.ready > 0 and not hosts)
     unreachable = sum(one.reason in ABSENT for one in every.values())
@@ -79,7 +79,7 @@ def _until(one: LeftAlone) -> tuple[int, str]:
 
 
 def left_alone(reply: Any) -> tuple[LeftAlone, ...]:
-    """What the *reply* to `frontier.queue.hosts.list_call` says."""
+    """The hosts left alone, by the *reply* to `frontier.queue.hosts.list_call`."""
     if isinstance(reply, KeyDamaged):
         return ()
     return tuple(

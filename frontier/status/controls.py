@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frontier.store.keys import CrawlKeys
 
 WAIT = 10.0
-"""Seconds in which a heartbeat should have told every live node, and been told."""
+"""Seconds within which heartbeats should tell each live node, and bring its report."""
 SILENT = 3.0
 """Seconds without a heartbeat after which a node is not waited for."""
 LOOK = 0.1
@@ -35,7 +35,7 @@ class Reach:
 
 
 def wanted_of(store: BlockingStore, keys: CrawlKeys) -> Controls:
-    """What is wanted of the crawl.
+    """What operators want of the crawl.
 
     Raises:
         UnknownCrawl: There is no such crawl.
@@ -50,7 +50,7 @@ def wanted_of(store: BlockingStore, keys: CrawlKeys) -> Controls:
 
 
 def own_settings(store: BlockingStore, keys: CrawlKeys) -> dict[str, dict[str, str]]:
-    """What each node on the map was started with, of what can be changed."""
+    """The changeable settings that each node on the map was started with."""
     nodes = Nodes.of(*store.run(node_calls(keys), tolerant=True))
     there = sorted(nodes.beats.keys() & nodes.figures.keys())
     return {name: nodes.figures[name].own for name in there}
@@ -59,7 +59,7 @@ def own_settings(store: BlockingStore, keys: CrawlKeys) -> dict[str, dict[str, s
 def reach(
     store: BlockingStore, keys: CrawlKeys, version: int, seconds: float = WAIT
 ) -> Reach:
-    """Wait until all nodes that beat have *version* in force, or *seconds* are over."""
+    """Wait until all nodes that beat have *version* in force, for *seconds* at most."""
     until = time.monotonic() + seconds
     while True:
         calls = [*node_calls(keys), Call.command("TIME")]

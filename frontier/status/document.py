@@ -1,12 +1,12 @@
-"""What is known of crawls as JSON: one form, with a version, for all who ask.
+"""What is known of crawls, as JSON: one versioned form for all readers.
 
 `frontier crawl status --json`, `frontier crawl list --json` and the API of the status
 page give these. ``status.schema.json`` beside this module describes them (JSON Schema,
-draft 2020-12); ``docs/figures.md`` says what is promised of it. What always holds:
+draft 2020-12); ``docs/figures.md`` says what it promises. What always holds:
 
-1.  Each document has ``schema``, the version. Names and meanings of a version stay;
-    what is new is added.
-2.  A document has only what JSON knows: numbers are finite, texts can be printed.
+1.  Each document has ``schema``, the version. Within a version, names and meanings
+    stay; fields are only added.
+2.  A document has only JSON's types; numbers are finite, and texts are printable.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from frontier.status.watch import Watched
 
 VERSION = 1
-"""Of the documents."""
+"""The version of the documents."""
 SCHEMA = "status.schema.json"
 NO_HOSTS: dict[str, Any] = {"shares": {}, "host_errors": {}, "host_seconds": {}}
-"""Figures of a node that a document of a watch does without."""
+"""Figures of a node that are left empty in the document of a watch."""
 
 
 def schema() -> dict[str, Any]:
@@ -48,10 +48,10 @@ def crawl_document(seen: CrawlSnapshot) -> dict[str, Any]:
 
 
 def watch_document(watched: Watched) -> dict[str, Any]:
-    """The same, with what only who keeps looking can say.
+    """The same, and what only a watch can tell.
 
-    Which hosts and media types single nodes had to do with is left out: it would be
-    nine tenths of it, and the totals have the sums.
+    The hosts and media types of single nodes are left out: they would be nine tenths
+    of it, and the totals have the sums.
     """
     seen = watched.crawl
     nodes = tuple(
@@ -83,7 +83,7 @@ def requeue_command(crawl_id: str, url: str) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """*value*, of dataclasses, mappings and sequences, as what JSON knows."""
+    """*value*, of dataclasses, mappings and sequences, in the types of JSON."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

@@ -1,14 +1,14 @@
 """What a node, or all nodes together, did: the table of figures.
 
-Each field of `Figures` says what it is, and by its `Kind` how it is read from a node's
+Each field of `Figures` says what it is; its `Kind` says how it is read from a node's
 report, written into one, and added up. What always holds:
 
-1.  Nothing that a report says is trusted: what is of another type or size than this
-    version writes is 0 or left out, and names are cut and made printable.
-2.  What is a sum of all nodes counts each of them once, those included that are gone.
-    What a node has now is summed up of those on the map alone.
-3.  A report has a bounded size. Of hosts and media types it has those with most hits,
-    and hosts with most errors, and the slowest.
+1.  Nothing in a report is trusted: a value of a type or size that this version does
+    not write becomes 0 or is left out, and names are cut and made printable.
+2.  A sum over all nodes counts each of them once, including those that are gone. What
+    a node has at the moment is summed up only over nodes on the map.
+3.  A report has a bounded size. It names only the hosts and media types that saved
+    most, the hosts with most errors, and the slowest hosts.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ERROR_KINDS = (
     *("dns", "refused", "timeout", "tls"),
     *("reset", "http_429", "http_5xx", "other"),
 )
-"""No address; no connection; nothing in time; no TLS; it ended before the answer; too
-many requests; an error of the server; anything else."""
+"""No address; no connection; nothing came in time; TLS failed; the connection ended
+before the answer; too many requests; an error of the server; anything else."""
 MOST_SHARES = 200
 """Hosts or media types of each kind, from one node or from all."""
 MOST_STATUSES = 1000
@@ -58,7 +58,7 @@ class SeenFigures:
     bloom: int = 0
     set: int = 0
     imported: int = 0
-    """Those that were seen before the crawl (`frontier.seen.imported_filter`)."""
+    """URLs that were seen before the crawl (`frontier.seen.imported_filter`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ArchiveFigures:
     canonical_url: int = 0
     canonical_url_bytes: int = 0
     digest: int = 0
-    """Hits of an original from a URL that is not even equivalent."""
+    """Hits whose original is from a URL that is not even equivalent."""
     digest_bytes: int = 0
     lookup_us: int = 0
     """Microseconds that the writer threads waited for the index."""
@@ -93,12 +93,12 @@ class ArchiveFigures:
     cdx_found: int = 0
     cdx_failed: int = 0
     cdx_us: int = 0
-    """Microseconds that the writer threads waited for their answers."""
+    """Microseconds that the writer threads waited for CDX servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareFigures:
-    """What was looked up and found of a host, or of a media type."""
+    """What was looked up, and found, for a host or a media type."""
 
     handled: int = 0
     handled_bytes: int = 0
@@ -108,7 +108,7 @@ class ShareFigures:
 
 SHARES = ("hosts", "mimes")
 Shares = dict[str, dict[str, ShareFigures]]
-"""Of each of `SHARES`, name to its figures, those with most bytes saved."""
+"""For each of `SHARES`, figures by name: those with most bytes saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class HostSeconds:
 
     requests: int = 0
     seconds: float = 0.0
-    """Of all of them together."""
+    """The sum over all of them."""
 
     @property
     def mean(self) -> float:
@@ -127,7 +127,7 @@ class HostSeconds:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much a node does in a second, of what has the same name in `Figures`."""
+    """How much a node does per second, by the names of the counts in `Figures`."""
 
     pages: float = 0.0
     requests: float = 0.0
@@ -142,14 +142,14 @@ PACES = tuple(f.name for f in fields(Pace))
 
 
 class Fold(Enum):
-    """Whose figures make up that of all nodes."""
+    """Which nodes' figures make up the figure of all nodes."""
 
     ALL = 1
     """Those of all nodes that the crawl ever had."""
     NOW = 2
     """Those of nodes that are on the map."""
     NONE = 3
-    """Nobody's: it is a node's own."""
+    """None: it is a node's own figure, or is not added up this way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Kind:
 
 
 def sum_of(cls: type[T], every: Iterable[T]) -> T:
-    """The sums, field by field, of *every* one of a dataclass of numbers."""
+    """The sums, field by field, of *every* instance of a dataclass of numbers."""
     values = list(every)
     names = [f.name for f in fields(cast("Any", cls))]
     return cls(**{name: sum(getattr(v, name) for v in values) for name in names})
@@ -178,7 +178,7 @@ def _words(limit: int = MAX_NAME) -> Kind:
 
 
 def _matched(pattern: re.Pattern[str], limit: int = MAX_NAME) -> Kind:
-    """Text that *pattern* describes, but for ``,...`` at its end; else empty."""
+    """Text that matches *pattern*, apart from ``,...`` at its end; else empty."""
 
     def read(value: Any) -> str:
         known = value if isinstance(value, str) and len(value) <= limit else ""
@@ -188,7 +188,7 @@ def _matched(pattern: re.Pattern[str], limit: int = MAX_NAME) -> Kind:
 
 
 def _counts(names: Iterable[str]) -> Kind:
-    """Whole numbers under some of *names*."""
+    """Whole numbers by name, for some of *names*."""
 
     def read(value: Any) -> dict[str, int]:
         known = _object(value)
@@ -217,7 +217,7 @@ def _add_statuses(every: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _numbers_of(cls: type[Any], read_one: Callable[[Any], float] = whole) -> Kind:
-    """A *cls*, which is a dataclass of numbers, each as *read_one* reads it."""
+    """A *cls*, a dataclass of numbers, each of which *read_one* reads."""
     names = [f.name for f in fields(cls)]
 
     def read(value: Any) -> Any:
@@ -233,9 +233,9 @@ def _by_name(
     weight: Callable[[T], float],
     write: Callable[[T], Any],
 ) -> Kind:
-    """Names of hosts or media types, each with a value: those of most *weight*.
+    """Values by the name of a host or media type: those with the most *weight*.
 
-    *read* gives a value, or ``None`` if it is none.
+    *read* returns a value, or ``None`` if there is no valid one.
     """
 
     def read_all(value: Any) -> dict[str, T]:
@@ -284,7 +284,7 @@ def _add_seconds(every: list[HostSeconds]) -> HostSeconds:
 
 
 def _shares() -> Kind:
-    """`Shares`: for each of the kinds, names and what was found of them."""
+    """`Shares`: for each of the kinds, figures by name."""
     one = _by_name(
         _read_share,
         _add_shares,
@@ -314,106 +314,108 @@ _ERRORS = _counts(ERROR_KINDS)
 
 
 def _figure(kind: Kind, fold: Fold = Fold.NONE) -> Any:
-    """A field of `Figures`; where it is not told it is what *kind* makes of nothing."""
+    """A field of `Figures`; its default is what *kind* makes of a missing value."""
     meta = {"kind": kind, "fold": fold}
     return field(default_factory=lambda: kind.read(None), metadata=meta)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a node did since it was started, or what all nodes did."""
+    """What a node has done since its start, or what all nodes have done."""
 
     pages: int = _figure(_WHOLE, Fold.ALL)
     """Responses that were not redirects, those for robots.txt included."""
     requests: int = _figure(_WHOLE, Fold.ALL)
     bytes: int = _figure(_WHOLE, Fold.ALL)
-    """Of responses, as they came over the network."""
+    """Bytes of responses, as they came over the network."""
     items: int = _figure(_WHOLE, Fold.ALL)
     errors: int = _figure(_WHOLE, Fold.ALL)
     """Requests that ended without a response though they were allowed, and responses
     of status 429 or 5xx; each try counts."""
     forbidden: int = _figure(_WHOLE, Fold.ALL)
-    """Requests that robots.txt does not allow, and that were not sent."""
+    """Requests that were not sent because robots.txt does not allow them."""
     refused: int = _figure(_WHOLE, Fold.ALL)
-    """Requests that were not sent: out of scope, or to addresses not connected to."""
+    """Requests that were not sent: out of scope, or to addresses not allowed."""
     excluded: int = _figure(_WHOLE, Fold.ALL)
-    """Links, and queued requests, that an operator has excluded: neither is sent."""
+    """Links, and queued requests, that were dropped: an operator excluded them."""
     trapped: int = _figure(_WHOLE, Fold.ALL)
     """Links that were not followed because they look like a trap."""
     new: int = _figure(_WHOLE, Fold.ALL)
     """URLs that were new and therefore queued."""
     queued: int = _figure(_WHOLE, Fold.ALL)
-    """Requests that were queued: for new URLs, and to try one again."""
+    """Requests that were queued: for new URLs, and to try again."""
     done: int = _figure(_WHOLE, Fold.ALL)
     """Requests that have left the queue."""
     given_up: int = _figure(_WHOLE, Fold.ALL)
     """Requests that were not sent because their host was left alone too often."""
     local: int = _figure(_WHOLE, Fold.ALL)
-    """Requests that could not be stored and stayed on their node."""
+    """Requests that could not be stored, and stayed on their node."""
     dead: int = _figure(_WHOLE, Fold.ALL)
     reclaimed: int = _figure(_WHOLE, Fold.ALL)
     """Requests of dead nodes that were put back."""
     partitions: int = _figure(_WHOLE, Fold.ALL)
-    """Leases held at the last heartbeat; of nodes that have left, too."""
+    """Leases held at the last heartbeat, also by nodes that have left since."""
     opened: float = _figure(_REAL)
-    """Seconds since the Unix epoch, on the node's clock; the first one's."""
+    """When the node started, in seconds since the Unix epoch, on its clock; of all, the
+    first start."""
     seconds: float = _figure(_REAL)
     """How long the node ran; of all, from the first start to the last report."""
     rate: float = _figure(_REAL)
     """Pages per second, from the first start to the last report."""
     lately: Pace = _figure(_numbers_of(Pace, real), Fold.NOW)
-    """In the last `lately_seconds`; of all, that of nodes on the map together."""
+    """The pace in the last `lately_seconds`; of all, the sum over nodes on the map."""
     lately_seconds: float = _figure(Kind(real, max), Fold.NOW)
-    """A minute, or less of a node that has not run for so long; 0 if not known. Of all,
-    the most."""
+    """A minute, or less if the node has not run that long; 0 if not known. Of all, the
+    longest."""
     seen: SeenFigures = _figure(_numbers_of(SeenFigures), Fold.ALL)
     archive: ArchiveFigures = _figure(_numbers_of(ArchiveFigures), Fold.ALL)
     shares: Shares = _figure(_shares(), Fold.ALL)
     traps: dict[str, int] = _figure(_counts(SETTINGS), Fold.ALL)
-    """The same by kind of trap, as `frontier.urls.traps` names them."""
+    """Links not followed by kind of trap, as `frontier.urls.traps` names them."""
     statuses: dict[str, int] = _figure(Kind(_read_statuses, _add_statuses), Fold.ALL)
     """Responses by HTTP status; each try counts, redirects too."""
     busy_seconds: float = _figure(_REAL)
-    """For how long a callback, or something else, has blocked the node by now."""
+    """How long a callback, or something else, has been blocking the node."""
     busy_url: str = _figure(_words(MAX_TEXT))
-    """Of that callback's page; empty if no callback blocks it."""
+    """The URL of that callback's page; empty if no callback blocks it."""
     uplink_seconds: float = _figure(_REAL)
-    """For how long the node has paused, as no host answers it; 0 if one does."""
+    """How long the node has paused because no host answers it; 0 if one does."""
     disk_full: bool = _figure(_FLAG)
-    """Whether the node waits, as the disk of its WARC files takes nothing."""
+    """Whether the node waits because the disk of its WARC files takes nothing."""
     set_limit_bytes: int = _figure(_WHOLE)
     """``FRONTIER_SEEN_SET_MAX_BYTES``, as the node has it; 0 if there is none."""
     controls: int = _figure(_WHOLE)
-    """The version of what an operator wants that is in force there; 0 for nothing."""
+    """The version of the operators' wishes that is in force on the node; 0 for none."""
     own: dict[str, str] = _figure(Kind(_read_own))
-    """What it was started with, of the settings that can be changed while it runs, but
-    for those that are 0."""
+    """The values with which it was started of settings that can be changed while it
+    runs, except those that are 0."""
     left: bool = _figure(_FLAG)
     """Whether it is the last report of a node that closed by itself."""
     memory_bytes: int = _figure(_WHOLE, Fold.NOW)
-    """Resident memory of its process; of all, that of nodes on the map. What is not
-    known is 0, here and in the next four."""
+    """Resident memory of its process; of all, that of nodes on the map. Here and in the
+    next four fields, 0 if not known."""
     memory_limit_bytes: int = _figure(_WHOLE)
     """What its process may have: the least of ``MEMUSAGE_LIMIT_MB`` and the limits of
     its control groups; 0 if there is none."""
     disk_free_bytes: int = _figure(_WHOLE)
-    """Of the disk of ``FRONTIER_WARC_DIR``; 0 without an archive."""
+    """Free bytes of the disk of ``FRONTIER_WARC_DIR``; 0 without an archive."""
     disk_total_bytes: int = _figure(_WHOLE)
     cpu_seconds: float = _figure(_REAL, Fold.ALL)
-    """CPU time, since its process was started."""
+    """CPU time since its process was started."""
     in_flight: int = _figure(_WHOLE, Fold.NOW)
     """Requests being fetched or parsed; of all, those of nodes on the map."""
     inbox: int = _figure(_WHOLE, Fold.NOW)
-    """Requests that it has reserved and not started; of all, as before."""
+    """Requests that it has reserved and not started; of all, those of nodes on the
+    map."""
     lag_ms: int = _figure(_WHOLE)
-    """The most that its loop was late in the last five seconds, milliseconds."""
+    """The most milliseconds that its event loop was late in the last five seconds."""
     machine: str = _figure(_words())
-    """The name of its host."""
+    """The name of the machine that it runs on."""
     pid: int = _figure(_WHOLE)
     metrics_port: int = _figure(_PORT)
-    """Where it serves its metrics; 0 if it does not."""
+    """The port at which it serves its metrics; 0 if it does not."""
     metrics_host: str = _figure(_matched(HOST))
-    """The address of its machine at which it does."""
+    """The address of its machine at which it serves its metrics."""
     holds: str = _figure(_matched(_HOLDS, MAX_HOLDS))
     """Partitions that it holds, as ``0-41,77``; with ``...`` at the end if there are
     more."""
@@ -428,7 +430,7 @@ class Figures:
         ),
         Fold.ALL,
     )
-    """Hosts with most errors, to their errors by kind."""
+    """The errors by kind of each of the hosts with most errors."""
     host_seconds: dict[str, HostSeconds] = _figure(
         _by_name(_read_seconds, _add_seconds, lambda one: one.mean, _listed),
         Fold.ALL,
@@ -442,13 +444,13 @@ _TABLE: dict[str, tuple[Kind, Fold]] = {
 
 
 def figures_of(report: Mapping[str, Any]) -> Figures:
-    """What *report*, of a node or of many that are gone, says."""
+    """The figures in *report*, which is that of a node or of many that are gone."""
     known = {name: kind.read(report.get(name)) for name, (kind, _) in _TABLE.items()}
     return _with_rate(Figures(**known))
 
 
 def report_of(figures: Figures) -> dict[str, Any]:
-    """A report that says *figures*, of all nodes together."""
+    """A report that has *figures*, those of several nodes together."""
     nothing = Figures()
     return {
         name: kind.write(getattr(figures, name))
@@ -458,9 +460,9 @@ def report_of(figures: Figures) -> dict[str, Any]:
 
 
 def together(every: Collection[Figures], there: Collection[Figures] = ()) -> Figures:
-    """What all nodes did, given what *every* one did.
+    """The figures of all nodes, given those of *every* one.
 
-    What they have now is that of those *there*: they are on the map.
+    What nodes have at the moment is summed up over *there*, those on the map.
     """
     if not every:
         return Figures()

@@ -1,9 +1,9 @@
-"""When a crawl will have ended if it goes on as in the last minute.
+"""When a crawl will end if it goes on as in the last minute.
 
 What always holds:
 
-1.  It follows from one look: paces are what nodes say of their own last minute.
-2.  A time that is left has a basis, in words. Where there is none, the basis says why.
+1.  One look is enough: nodes report the pace of their own last minute.
+2.  A time left has a basis, in words. If the time is not known, the basis says why.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 LEAST_S = 30.0
 """Seconds for which a node must have run before there is a trend."""
 LONGEST_S = 10 * 365 * 86_400.0
-"""Seconds from which on a forecast says nothing."""
+"""Seconds above which a forecast would mean nothing."""
 SPENT = ("pages", "items", "errors", "bytes", "active_ms")
-"""Fields of what a crawl with limits has spent."""
+"""Fields of the hash of what a crawl with limits has spent."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """When a crawl will have ended."""
+    """When a crawl will end."""
 
     seconds: float | None
-    """From now; ``None`` if that is not known."""
+    """Seconds from now; ``None`` if that is not known."""
     basis: str
     """What it follows from, or why it is not known."""
 
 
 def time_left(seen: CrawlSnapshot) -> TimeLeft:
-    """When the crawl will have ended, by its queue or by one of its limits."""
+    """When the crawl will end, by its queue or by one of its limits."""
     if seen.state != "open":
         return TimeLeft(0.0, f"the crawl is {seen.state}")
     if seen.controls.paused is not None:
@@ -67,7 +67,7 @@ def _by_queue(seen: CrawlSnapshot) -> TimeLeft:
         more = f"; {seen.queue.waiting:,} more wait until they are due"
     if not queued:
         return TimeLeft(None if more else 0.0, f"nothing is queued{more}")
-    # As it is shown: what would be 0.0/s is no change.
+    # Rounded as it is shown: what is shown as 0.0/s is no change.
     shrinks, over = round(pace.done - pace.queued, 1), f"over {duration(span)}"
     if shrinks <= 0:
         what = f"grows by {-shrinks:,.1f}/s" if shrinks else "does not shrink"
@@ -80,7 +80,7 @@ def _by_queue(seen: CrawlSnapshot) -> TimeLeft:
 
 
 def _by_limit(limit: LimitProgress, pace: Pace) -> TimeLeft | None:
-    """When *limit* is reached at the *pace* of now; ``None`` if that is not known."""
+    """When *limit* is reached at the present *pace*; ``None`` if that is not known."""
     left = max(0, limit.limit - limit.value)
     if limit.name == "time":
         basis = f"the limit of {limit.limit / 1000:,.0f} s ({limit.setting})"
@@ -95,9 +95,9 @@ def _by_limit(limit: LimitProgress, pace: Pace) -> TimeLeft | None:
 
 
 def held_up(seen: CrawlSnapshot) -> str:
-    """Why a crawl goes on of which only hosts that are left alone have anything left.
+    """What a crawl waits for in which only hosts that are left alone have requests.
 
-    Empty if there is more to do.
+    Empty if there is anything else to do.
     """
     hosts = seen.back_offs
     if not hosts.hold_up or not hosts.named:
@@ -116,11 +116,11 @@ def held_up(seen: CrawlSnapshot) -> str:
 def limits_of(
     spent: Sequence[Any], settings: Mapping[str, str]
 ) -> tuple[LimitProgress, ...]:
-    """How far a crawl is to its limits, which are among its *settings*.
+    """How close a crawl is to its limits, which are among its *settings*.
 
-    *spent* are the values of `SPENT`.
+    *spent* has the values of the fields `SPENT`.
     """
-    from frontier.node.ends import LIMITS, TIME  # brings the rules of URLs
+    from frontier.node.ends import LIMITS, TIME  # imports the rules of URLs
 
     used = dict(zip(SPENT, map(whole, spent), strict=True))
     found = []

@@ -1,11 +1,11 @@
 """The membership log of a crawl: who joined, left, died, was removed or replaced.
 
-The scripts that change the map write it (`frontier.cluster.membership`), so it tells
-also of what was before anybody looked. What always holds:
+The scripts that change the map write it (`frontier.cluster.membership`), so it also
+tells what happened before anybody looked. What always holds:
 
 1.  Reading it changes nothing, and at most `KEPT` entries are read.
-2.  Nothing in it is trusted: an entry that these scripts do not write is left out and
-    counted, and the others have no characters but those of node ids, and digits.
+2.  Nothing in it is trusted: an entry that these scripts would not write is left out
+    and counted, and the others have only digits and the characters of node ids.
 3.  Times are the server's. The newest entry comes first.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KEPT = 500
 """Entries that the scripts keep."""
 SHOWN = 200
-"""Of which a watch reads so many, the newest."""
+"""The newest entries, which a watch reads."""
 JOINED, LEFT, DIED, REMOVED = "joined", "left", "died", "removed"
 REPLACED, TWICE, WEIGHT = "replaced", "twice", "weight"
 KINDS = {JOINED, LEFT, DIED, REMOVED, REPLACED, TWICE, WEIGHT}
@@ -45,15 +45,15 @@ class MemberEvent:
     at_ms: int
     """When, on the store's clock."""
     epoch: int
-    """Of the membership since then."""
+    """The epoch of the membership since then."""
     node_id: str
     what: str
     """``joined``, ``left``, ``died`` (it was silent for longer than a lease),
-    ``removed`` (by an operator), ``replaced`` (another process began under its id),
-    ``twice`` (and the first of the two still lived; it stops) or ``weight``."""
+    ``removed`` (by an operator), ``replaced`` (another process started under its id),
+    ``twice`` (the same, but the first process still lives; it stops) or ``weight``."""
     weight: int = 0
-    """Its weight in the ring, if it joined, was replaced or has another weight; 0 if
-    it takes no partitions any more."""
+    """Its weight in the ring, if it joined, was replaced or changed its weight; 0 if
+    it takes no more partitions."""
 
 
 def log_call(keys: CrawlKeys, most: int = SHOWN) -> Call:
@@ -62,9 +62,9 @@ def log_call(keys: CrawlKeys, most: int = SHOWN) -> Call:
 
 
 def read_log(reply: Any) -> tuple[tuple[MemberEvent, ...], int]:
-    """What *reply*, that of `log_call`, says, the newest first; how many are left out.
+    """The events in the *reply* to `log_call`, newest first; how many are left out.
 
-    Of another type, the whole log counts as one entry that is left out.
+    A log of another type counts as one entry that is left out.
     """
     if not isinstance(reply, list):
         return (), 1
@@ -93,7 +93,7 @@ def said_of(event: MemberEvent) -> str:
 def lost_since(
     events: Iterable[MemberEvent], since_ms: int, most: int
 ) -> list[MemberEvent]:
-    """The newest of *events* that say that a node died, or was removed."""
+    """The newest of *events*, *most* at most, in which a node died or was removed."""
     lost = (one for one in events if one.what in LOST and one.at_ms >= since_ms)
     return list(islice(lost, most))
 

@@ -3,9 +3,9 @@
 What always holds:
 
 1.  Looking changes nothing: no lease is taken, and nothing is moved.
-2.  What is read is not trusted, and bounded in size. A partition whose keys are
+2.  What is read is not trusted, and is bounded in size. A partition whose keys are
     damaged is named, and counts as empty.
-3.  A look at some partitions is as many round trips as there are batches of them.
+3.  A look at partitions takes one round trip for each batch of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 BATCH = 128
 """Partitions per round trip."""
 FIGURES = len(fields(Scan))
-"""Those of a partition; the mark of the crawl comes behind them."""
+"""Figures in the reply to a scan; the mark of the crawl comes after them."""
 MOST_QUEUES = 200
 """Queues of a partition whose lengths are asked for: those of highest priority."""
 
@@ -49,9 +49,9 @@ class PartitionLook:
     """What a partition was like when it was looked at."""
 
     scan: Scan = field(default_factory=Scan)
-    """Empty of one that is damaged."""
+    """Empty if the partition is damaged."""
     mark: bytes | None = None
-    """Of the crawl, ``b""`` if there is none; ``None`` of one that is damaged."""
+    """The crawl's, ``b""`` if there is none; ``None`` if the partition is damaged."""
     harmed: tuple[Harmed, ...] = ()
     tier: PartitionState | None = None
     """Its seen tiers; ``None`` if nothing was ever put there."""
@@ -59,7 +59,7 @@ class PartitionLook:
     """Whether its seen tiers are not this version's."""
     left_alone: tuple[LeftAlone, ...] = ()
     holder: str = ""
-    """The node that has its lease; empty for nobody."""
+    """The node that holds its lease; empty if none does."""
 
 
 def look_at(
@@ -68,7 +68,7 @@ def look_at(
     numbers: Sequence[int],
     tiers: SeenConfig | None,
 ) -> Iterator[PartitionLook]:
-    """The partitions *numbers*, one after the other."""
+    """What each of the partitions *numbers* is like, in this order."""
     for first in range(0, len(numbers), BATCH):
         batch = numbers[first : first + BATCH]
         parts = [keys.partition(number) for number in batch]
@@ -116,7 +116,7 @@ def _seen(
 
 
 def _harmed(keys: CrawlKeys, number: int, error: KeyDamaged) -> Harmed:
-    """What is wrong with a partition, as the *error* of its scan tells."""
+    """What is wrong with a partition, by the *error* of its scan."""
     what = error.key.removeprefix(keys.partition(number).tag + ":")
     return Harmed(number, printable(what), printable(error.reason))
 
@@ -159,7 +159,7 @@ def longest_queues(
 ) -> list[tuple[int, str, int]]:
     """Length, queue key and partition of the *most* longest queues.
 
-    Of the *partitions* that have most URLs that are ready.
+    Only the *partitions* with the most ready URLs are asked.
     """
     filled = [number for number, look in enumerate(looks) if look.scan.queues]
     fullest = heapq.nlargest(partitions, filled, key=lambda n: looks[n].scan.ready)

@@ -1,4 +1,4 @@
-"""How much hosts have had of their quotas, of some hosts that are named."""
+"""How much of their quotas some hosts, given by name, have had."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUOTAS = ("FRONTIER_HOST_MAX_PAGES", "FRONTIER_HOST_MAX_BYTES")
 
 @dataclass(frozen=True, slots=True)
 class Had:
-    """What a host has had, of what it may have; 0 for no quota."""
+    """What a host has had, and what it may have; 0 for no quota."""
 
     host: str
     pages: int
@@ -32,7 +32,7 @@ class Had:
 
     @property
     def share(self) -> float:
-        """The part of the quota that it is nearer to; more than 1 if it is over."""
+        """The share of the quota that it is nearer to; more than 1 if it is over it."""
         pages = self.pages / self.max_pages if self.max_pages else 0.0
         return max(pages, self.bytes / self.max_bytes if self.max_bytes else 0.0)
 
@@ -40,7 +40,7 @@ class Had:
 def quotas_of(seen: CrawlSnapshot) -> tuple[int, int]:
     """Pages and bytes that each host may have; 0 for no quota.
 
-    What an operator has set, or else what the node was started with that came last.
+    As an operator has set them, or else as the node that came last was started.
     """
     known = [node.figures for node in seen.nodes if node.figures is not None]
     own = max(known, key=lambda one: one.opened).own if known else {}
@@ -55,7 +55,7 @@ def had(
     seen: CrawlSnapshot,
     hosts: Iterable[HostView],
 ) -> list[Had]:
-    """What *hosts* have had whose queues are known, the nearest to a quota first."""
+    """What those *hosts* have had whose queues are known, the nearest to it first."""
     max_pages, max_bytes = quotas_of(seen)
     if not (max_pages or max_bytes):
         return []

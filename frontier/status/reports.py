@@ -1,7 +1,7 @@
 """The reports of nodes as the store has them, and their sums.
 
 A node's report stays in the store when the node is gone, so that the crawl's report
-has all that was done; `frontier.node.gone_nodes` adds up those of nodes that are gone.
+has all that was done; `frontier.node.gone_nodes` adds up the reports of such nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCRAPYS = {
     "downloader/response_bytes": "bytes",
     "item_scraped_count": "items",
 }
-"""Stat of Scrapy's to what a report says while its node runs."""
+"""Stats of Scrapy, and the figures that a report has for them while its node runs."""
 STATUS_COUNT = "downloader/response_status_count/"
 MOST_STATS = 500
 STATS_SIZE = 12_000
@@ -47,7 +47,7 @@ STAT_LIMIT = 100
 
 
 def counts_in(stats: Mapping[str, Any]) -> dict[str, int]:
-    """What of *stats* can be added up: whole numbers, but no maxima or start values."""
+    """Those *stats* that can be added up: whole numbers, not maxima or start values."""
     found = {
         name: value
         for name, value in stats.items()
@@ -64,9 +64,10 @@ def counts_in(stats: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _stats_of(report: Mapping[str, Any], *, summed: bool = False) -> dict[str, int]:
-    """What the node of *report* has counted; of one that was killed, the main things.
+    """What the node of *report* has counted; if it was killed, the main things.
 
-    As far as its last heartbeat has them. What is to be *summed* up stays short.
+    These are as of its last heartbeat. To be *summed* up, they are without statuses, to
+    stay short.
     """
     known = report.get("stats")
     if isinstance(known, dict):
@@ -79,7 +80,7 @@ def _stats_of(report: Mapping[str, Any], *, summed: bool = False) -> dict[str, i
 
 
 def stats_of_all(reports: Mapping[bytes, bytes]) -> dict[str, int]:
-    """The sums of what all nodes have counted, with the number of *nodes*."""
+    """The sums of what all nodes have counted, and their number, as ``nodes``."""
     sums: Counter[str] = Counter()
     for report in map(mapping, reports.values()):
         if report:
@@ -89,17 +90,17 @@ def stats_of_all(reports: Mapping[bytes, bytes]) -> dict[str, int]:
 
 
 GONE = b"*"
-"""The field of their sum; no node has such a name."""
+"""The field of the sum of gone nodes' reports; no node has such a name."""
 REPLACED = b"~"
-"""In the field of a process that another one with its node id has replaced."""
+"""Part of the field of a process that another with the same node id has replaced."""
 
 
 def folded(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The report of nodes that had *reports*, as if it were of one, with their number.
+    """*reports* added up as if they were one node's, with the number of nodes.
 
-    It ran from the first start to the last report.
+    That one ran from the first start to the last report.
     """
-    known = [one for one in reports if one]  # else it cannot be read
+    known = [one for one in reports if one]  # an empty one could not be read
     stats: Counter[str] = Counter()
     for one in known:
         stats.update(_stats_of(one, summed=True))
@@ -112,7 +113,7 @@ def folded(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def encoded(report: dict[str, Any]) -> bytes:
-    """*report* as JSON that is read again, with as many hosts as fit in."""
+    """*report* as JSON, short enough to be read again: with fewer hosts if need be."""
     most = MOST_SHARES
     while len(made := json.dumps(report).encode()) > MAX_JSON and most:
         most //= 2
@@ -130,7 +131,7 @@ def _first(named: Mapping[str, Any], most: int) -> dict[str, Any]:
 def without_sum(
     reports: Mapping[bytes, bytes],
 ) -> tuple[dict[bytes, bytes], dict[str, Any]]:
-    """*reports* of single nodes, and the sum of others; empty if there is none."""
+    """The *reports* of single nodes, and the sum of others; empty if there are none."""
     apart = {n: v for n, v in reports.items() if n == GONE or REPLACED in n}
     single = {name: value for name, value in reports.items() if name not in apart}
     if len(apart) <= (GONE in apart):

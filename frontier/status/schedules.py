@@ -1,13 +1,13 @@
-"""What a crawl does again and again: pages that are visited again, and sites of feeds.
+"""What a crawl does again and again: pages that it revisits, and sites of feeds.
 
 What always holds:
 
 1.  Looking changes nothing: no lease is taken and nothing is moved.
-2.  Counts are of all partitions and sites. Hosts and intervals are read from a sample
-    of what waits, spread over all partitions and times; `Waiting.sampled` says how much
-    that was. `MOST_SITES` sites are named.
+2.  Counts are over all partitions and sites. Hosts and intervals are read from a sample
+    of what waits, spread over all partitions and times; `Waiting.sampled` is its size.
+    `MOST_SITES` sites are named.
 3.  Nothing that is read is trusted: the buckets of a partition, the elements of a
-    sample and the hosts that are told apart are limited, and what cannot be read is
+    sample and the hosts counted separately are limited, and what cannot be read is
     counted.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 SAMPLE = 500
-"""Pages that wait, of which intervals are read, if nobody asks for more."""
+"""Waiting pages whose intervals are read, if nobody asks for more."""
 MOST_SITES = 50
 """Sites that are named: those that are due first."""
 FIELDS = ("state", "round", "urls", "items", "wait", "wait_min", "wait_max", "emitted")
@@ -50,19 +50,19 @@ class SiteView:
     state: str
     """``waiting``, ``crawling``, ``paused`` or ``ended``."""
     next_ms: int
-    """When its next round begins, or a node sees to it; 0 if that is never."""
+    """When its next round begins, or a node next looks at it; 0 for never."""
     round: int
-    """The number of the last one."""
+    """The number of its last round."""
     urls: int
-    """Queued, or under way; about."""
+    """URLs queued or under way, roughly."""
     items: int
-    """New ones, of all rounds."""
+    """New items of all its rounds."""
     wait_s: int
-    """Between two rounds, now."""
+    """Seconds between two rounds, at present."""
     wait_min_s: int
-    """At least."""
+    """The least that `wait_s` can be."""
     wait_max_s: int
-    """At most."""
+    """The most that `wait_s` can be."""
     emitted_ms: int
     """When its last round began; 0 if it had none."""
 
@@ -74,11 +74,11 @@ class FeedsView:
     at_ms: int
     sites: int
     resting: int
-    """Those that are paused or have ended."""
+    """Sites that are paused or have ended."""
     due: int
-    """Those whose time has come."""
+    """Sites whose time has come."""
     named: tuple[SiteView, ...]
-    """Those that are due first."""
+    """The sites that are due first."""
 
 
 def feeds_of(store: BlockingStore, keys: CrawlKeys, at_ms: int) -> FeedsView | None:
@@ -114,7 +114,7 @@ BATCH = 64
 """Partitions per round trip."""
 HOUR_MS = 3_600_000
 MOST_WAITING_HOSTS = 100_000
-"""That are told apart."""
+"""Hosts that are counted separately."""
 CHUNK = 500
 """Elements of a bucket that are read in one call."""
 
@@ -129,7 +129,7 @@ class Intervals:
     most: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Note one."""
+        """Note one more."""
         self.least = min(self.least, seconds) if self.pages else seconds
         self.most = max(self.most, seconds)
         self.pages += 1
@@ -147,16 +147,16 @@ class Waiting:
 
     waiting: int = 0
     overdue: int = 0
-    """Of these, those whose time has come, and that nobody has made ready."""
+    """Those whose time has come, but that no node has made ready yet."""
     next_hour: int = 0
-    """Of these, those that will be due within an hour."""
+    """Those that will be due within an hour."""
     ready: int = 0
     """URLs that wait for their host's turn: those that are due, and new ones."""
     sampled: int = 0
     unscheduled: int = 0
-    """Of the sample, those that wait for another reason than a schedule."""
+    """Elements of the sample that wait for another reason than a schedule."""
     unreadable: int = 0
-    """Of the sample, those that are no items of this version."""
+    """Elements of the sample that are not items of this version."""
     intervals: Intervals = field(default_factory=Intervals)
     hosts: dict[str, Intervals] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
@@ -178,7 +178,7 @@ def waiting_of(
 ) -> Waiting:
     """What waits in the crawl of *keys*; hosts and intervals of *sample* pages.
 
-    *progress* is told how many partitions are done, of twice as many.
+    *progress* is told how many partitions are done; each is done twice.
     """
     found = Waiting()
     lists: list[tuple[str, int]] = []
@@ -200,7 +200,7 @@ def waiting_of(
 def _count(
     store: BlockingStore, keys: CrawlKeys, numbers: Sequence[int], found: Waiting
 ) -> Iterator[tuple[str, int]]:
-    """Count what is in partitions; the keys of lists that wait, and their lengths."""
+    """Count what is in partitions; yield the keys and lengths of waiting lists."""
     parts = [keys.partition(number) for number in numbers]
     calls = [Call.command("HGET", p.counts, "ready") for p in parts]
     *replies, time = store.run([*calls, Call.command("TIME")], tolerant=True)

@@ -1,10 +1,10 @@
-"""What is said of a crawl, once: the terminal and the status page only show it.
+"""What people are told of a crawl; the terminal and the status page only show it.
 
-No I/O and no clock. A time is spelled by *when*, which each of the two brings: a page
+No I/O and no clock. Times are spelled by *when*, which each of the two brings: a page
 is read in any time zone, a terminal in its own.
 
-What always holds: a figure that is not known is not said, and nothing here is HTML or
-anything that a terminal obeys.
+What always holds: a figure that is not known is left out, and nothing here is HTML or
+anything that a terminal would obey.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ ERROR_KINDS = {
 }
 """Kinds of errors, for people."""
 BAD, WARN, INFO = "bad", "warn", "info"
-"""Levels, of alerts and of what fills up."""
+"""Levels of alerts, and of what fills up."""
 ON_THE_MAP = frozenset({"live", "leaving", "silent"})
-"""States of nodes that are there."""
+"""States of nodes that are on the membership map."""
 MOST_EXCLUDED = 5
 """Exclusions, and changed settings, that are named."""
 LOST_MS = 3_600_000
-"""For so long after a node was lost it is said above all else."""
+"""Milliseconds for which a node that was lost is named above all else."""
 MOST_LOST = 3
-"""Nodes of these that are named."""
+"""Lost nodes that are named."""
 MOST_SHARES = 4
-"""Hosts, and media types, by which bytes were saved and that are named."""
+"""Hosts, and media types, that are named with the bytes that they saved."""
 OLD_S = 10.0
-"""From which age on it is said how old the lengths of queues are."""
+"""Seconds from which on the age of the lengths of queues is shown."""
 FEW = 3
 """Hosts that one line names."""
 MOST_EVENTS = 100
-"""Of the membership log."""
+"""Events of the membership log that are shown."""
 MUCH_MEMORY = 0.9
-"""The part of its limit from which on a node has little memory left."""
+"""The share of its limit above which a node has little memory left."""
 LITTLE_DISK, LITTLE_DISK_BYTES = 0.05, 2_000_000_000
-"""A disk with less than either is said to be nearly full."""
+"""A disk that has less left than either, share or bytes, is nearly full."""
 PLACES = {"silent": 0, "lost": 1, "live": 2, "leaving": 2, "left": 3}
-"""Of nodes in the table: who needs somebody comes first."""
+"""The order of nodes in the table: those that need attention come first."""
 NODE_COLUMNS = (
     *("node", "state", ">pages/s", ">pages", ">new URLs", ">errors", ">holds"),
     *(">in flight", ">lag", ">memory", ">disk left", ">heartbeat"),
@@ -70,7 +70,7 @@ NODE_COLUMNS = (
 HOST_COLUMNS = ("host", ">queued", ">delay", ">took", ">errors", "")
 SITE_COLUMNS = ("site", "state", ">rounds", ">URLs", ">new items", "next")
 LATE_MS = 1000
-"""Lag of a node that is too much."""
+"""Milliseconds of lag from which on a node is too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Alert:
     """`BAD`, `WARN` or `INFO`."""
     text: str
     command: str = ""
-    """What to do about it; empty if no command does."""
+    """The command that does something about it; empty if none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ class Row:
     """Empty if it belongs to the row before."""
     text: str
     share: float | None = None
-    """How full what it tells of is, from 0 to 1; ``None`` if it does not fill up."""
+    """How full its subject is, from 0 to 1; ``None`` if that does not fill up."""
     level: str = ""
     note: str = ""
-    """What is said of it in small letters."""
+    """A remark in small letters."""
     command: str = ""
 
 
@@ -106,10 +106,10 @@ class Section:
     name: str
     title: str
     about: str = ""
-    """Behind the title."""
+    """Text after the title."""
     rows: Sequence[Row] = ()
     columns: Sequence[str] = ()
-    """Headings; below one that begins with > are numbers."""
+    """Headings; a column of numbers has one that begins with >."""
     table: Sequence[Sequence[Row | str]] = field(default=())
 
 
@@ -133,7 +133,7 @@ def sections(watched: Watched, when: When, quotas: Sequence[Had] = ()) -> list[S
 
 
 def one_line(crawl: CrawlSnapshot) -> str:
-    """How *crawl* is, in one line."""
+    """How *crawl* is doing, in one line."""
     totals, left = crawl.totals, time_left(crawl)
     live = sum(node.state == "live" for node in crawl.nodes)
     text = left.basis if left.seconds is None else f"about {duration(left.seconds)}"
@@ -151,7 +151,7 @@ def one_line(crawl: CrawlSnapshot) -> str:
 
 
 def tiles(watched: Watched) -> Iterator[Row]:
-    """How the crawl is, in a few numbers: the text of each row is one."""
+    """How the crawl is doing, in a few numbers: the text of each row is one."""
     crawl, totals, queue = watched.crawl, watched.crawl.totals, watched.crawl.queue
     is_open = crawl.state == "open"
     mean, errors = f"{rate(totals.rate)}/s from its start", totals.lately.errors
@@ -381,7 +381,7 @@ def alerts(watched: Watched, when: When) -> Iterator[Alert]:
 
 def _missing(watched: Watched, when: When) -> Iterator[Alert]:
     """Nodes that do not answer, and those that were lost and did not come back."""
-    # Brings the client of Redis with it, which most commands start without.
+    # Imports the client of Redis, which most commands start without.
     from frontier.status.membership_log import lost_since, said_of
 
     crawl = watched.crawl
@@ -433,7 +433,7 @@ def _twice(crawl: CrawlSnapshot, when: When) -> str:
 
 
 def on_the_map(crawl: CrawlSnapshot) -> list[tuple[NodeView, Figures]]:
-    """The nodes of *crawl* that are there, and what they report."""
+    """The nodes of *crawl* that are on the map and have reported, and their figures."""
     return [
         (node, node.figures)
         for node in crawl.nodes
@@ -453,7 +453,7 @@ def disk_of(figures: Figures) -> str:
 
 
 def limit(one: LimitProgress) -> Row:
-    """How far a crawl is to one of its limits."""
+    """How close a crawl is to one of its limits."""
     value, most = f"{one.value:,}", f"{one.limit:,}"
     if one.name == "time":
         value, most = duration(one.value / 1000), duration(one.limit / 1000)
@@ -539,7 +539,8 @@ def _by_kind(counts: Mapping[str, int]) -> str:
 def found(totals: Figures) -> tuple[int, int]:
     """How many URLs were new, and how many had been seen.
 
-    What another scheduler had seen was queued before it was asked, as if it were new.
+    URLs that another scheduler had seen were queued as new before the imported filter
+    was asked, so they are subtracted from the new ones.
     """
     tiers = totals.seen
     every = tiers.recent + tiers.bloom + tiers.set + tiers.imported
@@ -547,7 +548,7 @@ def found(totals: Figures) -> tuple[int, int]:
 
 
 def seen_test(tiers: Tiers | None, totals: Figures) -> Iterator[Row]:
-    """What was found, by tier, what the shared tiers hold, and where they are going."""
+    """What was found, by tier, what the shared tiers hold, and how they will grow."""
     new, every = found(totals)
     yield Row("URLs found", f"{new + every:,}: {new:,} new, {every:,} seen")
     by_tier = [
@@ -600,7 +601,7 @@ def _bloom(tiers: Tiers) -> Row:
 
 
 def archive(totals: Figures) -> Iterator[Row]:
-    """What was written, what was not written again, and by what that was found."""
+    """What was stored, what was not stored again, and how its original was found."""
     had = totals.archive
     share = percent(had.revisits, had.originals + had.revisits)
     text = f"{had.originals:,} originals, {had.revisits:,} revisits ({share})"
@@ -648,7 +649,7 @@ def room(crawl: CrawlSnapshot) -> Iterator[Row]:
     nodes = on_the_map(crawl)
     memory = [each for each in nodes if each[1].memory_bytes]
     if memory:
-        # One without a limit comes after all that have one.
+        # A node without a limit comes after all that have one.
         node, figures = max(memory, key=lambda each: _memory_share(each[1]))
         text = f"at most {memory_of(figures)}, {node.node_id}"
         share = _memory_share(figures) if figures.memory_limit_bytes else None

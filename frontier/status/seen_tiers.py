@@ -1,4 +1,4 @@
-"""The seen test of a crawl from outside: how full, how wrong, and where it goes."""
+"""The seen test of a crawl from outside: how full and how wrong, now and later."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATER = 24 * 3600.0
 
 
 def tiers_in(stored: Any) -> SeenConfig | None:
-    """The tiers that a crawl was created with, as *stored*; ``None`` if not ours."""
+    """The tiers in a crawl's *stored* settings; ``None`` if not this version's."""
     try:
         return seen_config(checked_shape(stored))
     except (ConfigurationError, ValueError, TypeError):
@@ -40,7 +40,7 @@ def tiers_of(
 ) -> Tiers | None:
     """The *tiers* of a crawl whose partitions are as *looks* say.
 
-    *seconds* is for how long an open crawl has lasted, 0 for one that is over.
+    *seconds* is how long the crawl has lasted, 0 if it is over.
     ``None`` if the tiers, or what the store has of them, are not this version's.
     """
     if tiers is None or any(look.is_foreign for look in looks):
@@ -61,7 +61,7 @@ def _outlook(
     state: SeenState,
     seconds: float,
 ) -> Outlook | None:
-    """Every partition grows as it has until now."""
+    """The tiers in `LATER` seconds, if each partition grows as it has until now."""
     if not seconds or not state.urls:
         return None
     growth = 1 + LATER / seconds

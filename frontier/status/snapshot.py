@@ -9,16 +9,16 @@ What always holds:
 3.  A snapshot is not one instant. A node's stats are those of its last
     heartbeat, and the partitions are looked at one batch after the other.
 
-All crawls and collections of a store, for who looks at it from outside.
+It also looks at all crawls and collections of a store (`list_crawls`, `OverviewWatch`).
+What always holds for that:
 
-Of that always holds:
-
-1.  Looking changes nothing, and no keys are searched for: crawls and collections are
-    those that are registered. A collection that only imports have filled is not, before
-    a crawl with an archive joins it; the default collection always is.
-2.  Sizes are asked for, and no payload is read. At most `MOST` collections are named.
-3.  What the nodes of a crawl report is read once in `PACE_S` seconds at most, of one
-    that has ended once, and of `AT_ONCE` crawls at a look: those that waited longest.
+1.  Looking changes nothing, and no keys are searched for: only crawls and collections
+    that are registered are known. A collection that only imports have filled is not,
+    until a crawl with an archive joins it; the default collection always is.
+2.  Only sizes are asked for; no payload is read. At most `MOST` collections are named.
+3.  The reports of a crawl's nodes are read at most once in `PACE_S` seconds, and only
+    once after it has ended. A look reads those of at most `AT_ONCE` crawls: those that
+    waited longest.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def list_crawls(store: BlockingStore, namespace: str) -> list[CrawlSummary]:
 def newest_crawl(store: BlockingStore, namespace: str) -> str:
     """The id of the crawl that was created last.
 
-    One of the duplicate filter alone only if there are no others: it is open for
-    ever, and seldom what is meant.
+    A crawl of the duplicate filter alone counts only if there are no others: it is open
+    for ever, and seldom what is meant.
 
     Raises:
         UnknownCrawl: There is none.
@@ -188,7 +188,7 @@ def assembled(
 
 
 def _queue(scans: Sequence[Scan]) -> Scan:
-    """Those of all partitions; what is due next is due next in one of them."""
+    """The sums over all partitions; the next due time is the earliest of all."""
     due = min((scan.due for scan in scans if scan.waiting and scan.due), default=0)
     together: Scan = sum_of(Scan, scans)
     return replace(together, due=due)
@@ -199,17 +199,17 @@ class Nodes:
     """Which nodes a crawl has, and what they report."""
 
     beats: Mapping[str, tuple[int, int]]
-    """Of each node on the membership map, its last beat and its weight."""
+    """The last beat and the weight of each node on the membership map."""
     figures: Mapping[str, Figures]
-    """Of single nodes, also of some that are gone."""
+    """The figures of single nodes, also of some that are gone."""
     rest: Figures | None
-    """The sum of those of nodes that are gone; ``None`` if there is none."""
+    """The sum of the figures of other gone nodes; ``None`` if there are none."""
     gone: int
-    """How many nodes these are."""
+    """How many nodes are in that sum."""
 
     @classmethod
     def of(cls, members: Any, reports: Any) -> Nodes:
-        """Those that are in the map, and in the reports, of the store."""
+        """The nodes in the store's replies about its map and its reports."""
         single, gone = without_sum(_known(reports, {}))
         beats, figures = beats_of(_known(members, {})), read_reports(single)
         rest = figures_of(gone) if gone else None
@@ -224,7 +224,7 @@ class Nodes:
 
     @property
     def own(self) -> Mapping[str, str]:
-        """What the node that came last was started with, of what can be changed."""
+        """The changeable settings that the node that came last was started with."""
         known = self.figures.values()
         return max(known, key=lambda one: one.opened, default=Figures()).own
 
@@ -236,19 +236,19 @@ class StoredCrawl:
     view: CrawlSnapshot
     """Without its nodes, and without what is in its partitions."""
     tiers: SeenConfig | None
-    """Of its seen test; ``None`` if they are not this version's."""
+    """The tiers of its seen test; ``None`` if they are not this version's."""
     nodes: Nodes
     mark: bytes
-    """What each partition has that is not lost; empty if not all were marked."""
+    """The mark of each partition that is not lost; empty if not all were marked."""
     ttl_ms: int
     """Milliseconds of silence after which its nodes count as dead."""
     controls: Controls
     spent: Sequence[Any]
-    """What it has had of what `SPENT` names; nothing without a limit."""
+    """The values of the fields `SPENT`; empty without a limit."""
 
     @property
     def settings(self) -> dict[str, str]:
-        """What holds for all hosts of what can be changed: set, or from the start."""
+        """The changeable settings for all hosts: as changed, or as at the start."""
         changed = self.controls.settings.items()
         return {
             **self.nodes.own,
@@ -325,7 +325,7 @@ def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
 
 
 def _harmed_keys(keys: CrawlKeys, replies: Sequence[Any]) -> tuple[Harmed, ...]:
-    """The crawl's own keys that are damaged, as *replies* tell."""
+    """The crawl's own keys that are damaged, by *replies*."""
     start = keys.meta().removesuffix("meta")
     bad = [reply for reply in replies if isinstance(reply, KeyDamaged)]
     reasons = {one.key.removeprefix(start): one.reason for one in bad}
@@ -385,7 +385,7 @@ def _shape(crawl_id: str, value: bytes | None) -> tuple[dict[str, Any], int]:
 
 
 def beats_of(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
-    """Of each node on the membership map, its last beat and its weight."""
+    """The last beat and the weight of each node on the membership map."""
     found = {}
     for name, value in reply.items():
         node_id, words = text(name), value[:100].split()
@@ -437,7 +437,7 @@ def _last_beat(
 
 @functools.lru_cache(maxsize=16)
 def _shares(live: tuple[Member, ...], partitions: int) -> Mapping[str, int]:
-    """How many partitions each node that is *live* owns: a ring takes long to make."""
+    """How many partitions each of the *live* nodes owns; a ring is slow to make."""
     return Ring(live, partitions).shares()
 
 
@@ -453,7 +453,7 @@ AT_ONCE = 10
 """Crawls whose reports one look reads."""
 PACE_S = 5.0
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
-"""What is counted of the committed crawls of a collection."""
+"""What is counted for the committed crawls of a collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,11 +471,11 @@ class CollectionSize:
     urls: int
     """Captures of the committed crawls."""
     revisits: int
-    """Of these, those that are revisits."""
+    """How many of these are revisits."""
     conserved_bytes: int
-    """That the revisits left out."""
+    """Bytes that the revisits saved."""
     bytes: int
-    """Of the files of the committed crawls."""
+    """The size of the files of the committed crawls."""
     updated: str
     """When something was last imported or purged, in ISO 8601; empty if never."""
     damaged: bool = False
@@ -488,19 +488,19 @@ class CrawlPace:
 
     pages: int
     rate: float
-    """Pages per second: in the last minute, or of one that has ended from its start to
-    its end."""
+    """Pages per second: in the last minute, or, if it has ended, from its start to its
+    end."""
     errors: int
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What there is in a store."""
+    """What is in a store."""
 
     crawls: tuple[CrawlSummary, ...]
     """The newest first."""
     paces: dict[str, CrawlPace]
-    """Of crawls, by id; those that were not looked at yet are not there."""
+    """The paces of crawls, by id; crawls that were not looked at yet are missing."""
     collections: tuple[CollectionSize, ...]
     """By name."""
     unnamed: int = 0
@@ -520,7 +520,7 @@ class OverviewWatch:
         self._namespace = namespace
         self._clock = clock
         self._paces: dict[tuple[str, str], tuple[float, CrawlPace]] = {}
-        """When it was looked at, and what was seen of a crawl, by id and state."""
+        """When a crawl was looked at, and its pace then, by id and state."""
 
     def look(self) -> Overview:
         """What there is now.
@@ -543,9 +543,9 @@ class OverviewWatch:
         )
 
     def _see_paces(self, crawls: Sequence[CrawlSummary]) -> None:
-        """Learn what crawls have done: the open ones, and once those that have ended.
+        """Learn what crawls have done: the open ones, and, once, each that has ended.
 
-        Those first that were not looked at for longest.
+        Those come first that were not looked at for longest.
         """
         now, there = self._clock(), {(c.crawl_id, c.state): c for c in crawls}
         self._paces = {key: kept for key, kept in self._paces.items() if key in there}

@@ -23,7 +23,7 @@ def first_of(names: Sequence[str], most: int, between: str = ", ") -> str:
 
 
 def rate(value: float) -> str:
-    """*value*, per second, with as many digits as say something."""
+    """*value*, per second, with as many digits as mean something."""
     return f"{value:,.{0 if value >= 100 else 1 if value >= 1 or not value else 2}f}"
 
 
@@ -67,7 +67,7 @@ def moment(at_ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
 
 
 def local_moment(at_ms: float) -> str:
-    """*at_ms*, milliseconds since the Unix epoch, as a time of this place."""
+    """*at_ms*, milliseconds since the Unix epoch, as a local time."""
     return _time(at_ms, "%Y-%m-%d %H:%M:%S", local=True)
 
 

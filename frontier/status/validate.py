@@ -1,7 +1,7 @@
-"""Values from the store, taken for nothing more than they are.
+"""Values from the store, of which nothing is taken on trust.
 
-Whatever is read, the result has the type that was asked for: what is of
-another type, too large or not finite becomes zero or empty.
+Whatever is read, the result has the type that was asked for: a value of
+another type, too large or not finite, becomes zero or empty.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_FIGURE = 2**63
 
 
 def mapping(value: bytes | None) -> dict[str, Any]:
-    """The object that *value* is; empty if it is none."""
+    """The JSON object in *value*; empty if there is none."""
     if value is None or len(value) > MAX_JSON:
         return {}
     try:
@@ -28,7 +28,7 @@ def mapping(value: bytes | None) -> dict[str, Any]:
 
 
 def whole(value: Any) -> int:
-    """*value* as a whole number that is not negative; 0 if it is none."""
+    """*value* as a whole number that is not negative; 0 if it is not one."""
     if isinstance(value, bool):
         return 0
     try:

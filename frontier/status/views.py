@@ -1,4 +1,4 @@
-"""What is seen of a crawl, as values."""
+"""What a crawl looks like, as plain values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_NAMED = 5
 """Damaged keys that one line names."""
 MUCH_MEMORY = 0.8
-"""Share of the store's memory from which on it is warned of."""
+"""Share of the store's memory from which on people are warned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class CrawlSummary:
     state: str
     """``open``, ``finished``, ``canceled`` or ``limit``.
 
-    ``damaged`` if its key cannot be read; then no more is known. ``deleting`` if a
-    deletion of it has begun and was not ended.
+    ``damaged`` if its key cannot be read; then no more is known. ``deleting`` if its
+    deletion has begun and has not ended.
     """
     created_ms: int
     finished_ms: int
@@ -51,20 +51,20 @@ class NodeView:
 
     node_id: str
     state: str
-    """``live``, ``leaving`` (it closes, and owns nothing any more), ``silent`` (no
+    """``live``, ``leaving`` (it is closing, and owns nothing any more), ``silent`` (no
     heartbeat for longer than a lease), ``lost`` (the others took it off the map for
     that) or ``left``."""
     weight: int
     """0 if it is not on the map."""
     owned: int
-    """Partitions that are the node's according to the ring of live nodes."""
+    """Partitions that the ring of live nodes gives to the node."""
     held: int
-    """Partitions that it has the lease of."""
+    """Partitions whose lease it holds."""
     figures: Figures | None
-    """``None`` if it has not reported, or nothing that can be read."""
+    """``None`` if it has not reported, or its report cannot be read."""
     beat_ms: int = 0
-    """Its last heartbeat, milliseconds since the Unix epoch, on the store's clock. Of
-    one that is off the map its last report, on its own clock; 0 without one."""
+    """Its last heartbeat, milliseconds since the Unix epoch, on the store's clock. If
+    it is off the map, its last report, on its own clock; 0 without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Changed:
 
     name: str
     host: str
-    """Empty if it is for all."""
+    """Empty if it is for all hosts."""
     value: str
     at_ms: int
     who: str
@@ -125,7 +125,7 @@ class ControlsView:
 
     @classmethod
     def of(cls, controls: Controls) -> ControlsView:
-        """The same, as plain values."""
+        """*controls* as plain values."""
         return cls(
             controls.paused,
             tuple(
@@ -143,13 +143,13 @@ class ControlsView:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The tiers when the crawl has gone on for some time at its mean pace."""
+    """The tiers after the crawl has gone on for some time at its mean pace."""
 
     seconds: float
     """From now."""
     urls: int
     set_bytes: int
-    """As if no set was given up."""
+    """Of the set tier, as if no set will be given up."""
     bloom_error: float
     """Chance that the Bloom tier will call a new URL seen."""
 
@@ -167,17 +167,17 @@ class Tiers:
 
 @dataclass(frozen=True, slots=True)
 class LimitProgress:
-    """How far a crawl is to one of its limits."""
+    """How close a crawl is to one of its limits."""
 
     name: str
     """``pages``, ``items``, ``errors``, ``bytes`` or ``time``."""
     setting: str
-    """By which it is set."""
+    """The setting that it is set by."""
     value: int
-    """What the crawl has had; milliseconds of the time."""
+    """What the crawl has used of it; milliseconds for ``time``."""
     limit: int
     share: float
-    """The part of it, from 0 to 1."""
+    """The share of it that is used, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class CrawlSnapshot:
     partitions: int
     nodes: tuple[NodeView, ...]
     totals: Figures
-    """Of all nodes, those included that are gone and not among *nodes* any more."""
+    """The sums over all nodes, including gone ones that are not among *nodes*."""
     queue: Scan
     """The sum of all partitions."""
     dead_letters: tuple[DeadLetter, ...]
@@ -209,14 +209,14 @@ class CrawlSnapshot:
     """The limit that it ended at: ``pages``, ``items``, ``errors``, ``bytes`` or
     ``time``."""
     limit_value: int = 0
-    """That limit; milliseconds of the time."""
+    """That limit; milliseconds for ``time``."""
     fetched: bool = True
-    """Whether a page was fetched: a response that is no redirect and no robots.txt."""
+    """Whether a page was fetched: a response that is no redirect and not robots.txt."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
     twice: str = ""
-    """The node id that two processes had at a time, where that happened last; the one
-    that came first was stopped."""
+    """The node id that two processes had at the same time, when that last happened; the
+    one that came first was stopped."""
     twice_ms: int = 0
     """When that was found, on the store's clock."""
     memory_share: float = 0.0
@@ -226,13 +226,13 @@ class CrawlSnapshot:
     controls: ControlsView = field(default_factory=ControlsView)
     """What an operator wants of it, or wanted."""
     gone: int = 0
-    """Nodes that are gone, and of which only the totals know."""
+    """Nodes that are gone, and are only in the totals."""
     back_offs: BackOffsView = field(default_factory=BackOffsView)
     """Hosts that are left alone."""
     harmed: tuple[Harmed, ...] = ()
     """Damaged keys, of partitions and of the crawl: a node that meets one stops."""
     limits: tuple[LimitProgress, ...] = ()
-    """Of the whole crawl, and how far it is."""
+    """The limits of the whole crawl, and how close it is to each."""
 
     @property
     def harm(self) -> str:
@@ -276,7 +276,7 @@ class CrawlSnapshot:
 
     @property
     def left_out(self) -> str:
-        """What was not fetched, as its hosts did not answer; in one line."""
+        """What was not fetched because its hosts did not answer; in one line."""
         if self.state == "open" or not (self.totals.given_up and self.queue.dead):
             return ""
         return (
@@ -286,10 +286,10 @@ class CrawlSnapshot:
 
     @property
     def ended_at(self) -> str:
-        """That it has ended at a limit, and which, for people; else empty."""
+        """The limit that it has ended at, as a phrase for people; else empty."""
         if not self.limit:
             return ""
-        # Brings the rules of URLs with it, which take a tenth of a command's time.
+        # Imports the rules of URLs, which takes a tenth of a command's time.
         from frontier.node.ends import described
 
         limit = described(f"{self.limit} {self.limit_value}")
@@ -302,5 +302,5 @@ class CrawlSnapshot:
 
     @property
     def seconds(self) -> float:
-        """How long the crawl has lasted, or did."""
+        """How long the crawl has lasted, until now or until its end."""
         return max(0, (self.finished_ms or self.taken_ms) - self.created_ms) / 1000

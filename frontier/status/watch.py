@@ -1,13 +1,13 @@
-"""A crawl as somebody sees it who keeps looking: hosts, members, time left.
+"""A crawl as seen by somebody who keeps looking: hosts, members, time left.
 
-`Watch.look` blocks. It is called in a thread, once in a second or two, and shared by
-all who watch. What always holds:
+`Watch.look` blocks. It is called in a thread, every second or two, on behalf of all
+who watch. What always holds:
 
 1.  Looking changes nothing.
-2.  Each look reads the crawl as a whole, or of one with many nodes each `SLOW_S`;
+2.  Each look reads the crawl as a whole, or every `SLOW_S` if it has many nodes;
     partitions and the lengths of queues only as often as `SCANNED_A_SECOND` and
-    `QUEUES_A_SECOND` say, and the rest as often as `SLOW_S` and `RECRAWL_S` do. Of
-    hosts only those are asked for whose queues are in the fullest partitions.
+    `QUEUES_A_SECOND` allow, and the rest every `SLOW_S` or `RECRAWL_S`. Only hosts
+    whose queues are in the fullest partitions are asked for.
     The first look after the crawl has ended reads everything.
 3.  No keys are searched for, and what is kept is bounded in size.
 """
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 SCANNED_A_SECOND = 100
-"""Partitions that are looked at, on average: of a crawl with more than so many, all are
-looked at less often than each second."""
+"""Partitions that are looked at, on average: if a crawl has more than this, they are
+looked at less often than every second."""
 MANY_NODES = 32
-"""Of more nodes all is looked at each `SLOW_S`: each report has kilobytes."""
+"""A crawl with more nodes is read only every `SLOW_S`: each report has kilobytes."""
 SLOW_S = 5.0
 """Seconds between two looks at dead letters, members, delays and sites of feeds."""
 QUEUES_A_SECOND = 160
-"""Queues whose lengths are asked for, on average: all that are asked for again as soon
-as the partitions are looked at if they are few, and each 40 s if they are most."""
+"""Queues whose lengths are asked for, on average: if there are few, at each look at
+the partitions, and if there are as many as are ever asked for, every 40 s."""
 RECRAWL_S = 60.0
 """Seconds between two looks at what waits until it is due: it reads all partitions."""
 FULLEST = 32
@@ -75,31 +75,31 @@ class HostView:
     partition: int | None = None
     """Where its queue was seen; ``None`` if none was."""
     delay_ms: int = 0
-    """Between two requests, as the node that asked it last kept it; 0 if not known."""
+    """Between two requests, as the node kept to that asked it last; 0 if not known."""
     errors: int = 0
     error_kinds: dict[str, int] = field(default_factory=dict)
     left_alone: str = ""
     """Why it is left alone, in words; empty if it is not."""
     until_ms: int = 0
-    """Until when, on the store's clock."""
+    """Until when it is left alone, on the store's clock."""
     failures: int = 0
     """Back-offs in a row."""
     requests: int = 0
-    """Of which `seconds` are known."""
+    """Requests whose `seconds` are known."""
     seconds: float = 0.0
-    """That one took on average."""
+    """Seconds that a request took on average."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A crawl, and what can be said of it by who has watched it."""
+    """A crawl, and what can be told of it only by watching."""
 
     crawl: CrawlSnapshot
     epoch: int
-    """Of the membership; it grows as nodes come and go."""
+    """The epoch of the membership; it grows as nodes come and go."""
     time_left: TimeLeft
     holders: tuple[str, ...]
-    """Who holds each partition; empty for nobody."""
+    """The node that holds each partition; empty for none."""
     hosts: tuple[HostView, ...]
     """The longest queues first; then others with errors, left alone, slow."""
     oldest_s: float
@@ -113,8 +113,8 @@ class Watched:
     feeds: FeedsView | None = None
     """The sites that it follows; ``None`` if it follows none."""
     queued_hosts: int = 0
-    """Queues that have something: one with requests of several priorities has as
-    many."""
+    """Queues that have something ready; a host with requests of several priorities has
+    several."""
     queues_s: float = 0.0
     """How long ago the lengths of queues were asked for."""
 
@@ -164,7 +164,7 @@ class Watch:
             return last
 
     def _is_due(self, what: str, seconds: float) -> bool:
-        """Whether *what* is to be looked at, as it was *seconds* ago or earlier."""
+        """Whether to look at *what* now; if so, it is due again in *seconds*."""
         now = self._clock()
         if now < self._due.get(what, -math.inf):
             return False
@@ -208,7 +208,7 @@ class Watch:
         )
 
     def _see_rest(self, now_ms: int) -> None:
-        """Dead letters, members, sites of feeds, and how long hosts wait each time."""
+        """Look at dead letters, members, sites of feeds, and the delays of hosts."""
         store, keys = self._store, self._keys
         self._letters = dead_letters(store, keys, self._looks, MAX_LETTERS)
         self._feeds = feeds_of(store, keys, now_ms)
