@@ -19,6 +19,7 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -29,8 +30,9 @@ from scrapy.dupefilters import RFPDupeFilter
 from typing_extensions import override
 
 from frontier.cluster import crawls
+from frontier.cluster.endings import cancel
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.errors import FrontierError, StoreUnavailable
+from frontier.errors import CrawlClosed, FrontierError, StoreUnavailable
 from frontier.node.ends import FAILED, REFUSED
 from frontier.node.remove_crawl import delete_crawl
 from frontier.queue.push import NEW, SEEN, SEEN_BY_BLOOM, TEST, Push, push_to
@@ -156,7 +158,8 @@ class BlockingSeenTest:
             StoreError: The store did not answer, or answered with an error.
         """
         if self._store is not None and self._keys is not None:
-            self._store.call(crawls.cancel_call(self._keys, ttl=0))
+            with contextlib.suppress(CrawlClosed):
+                cancel(self._store, self._keys, ttl=0)
             delete_crawl(self._store, self._keys, self._spider, ttl=0)
             self._keys = None
             self._layouts.clear()

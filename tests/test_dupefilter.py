@@ -21,7 +21,6 @@ from frontier.errors import StoreUnavailable
 from frontier.session.session import session_of
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
-from frontier.store.scripts import CRAWL_OPEN
 
 PATH = "frontier.dupefilter.RedisDupeFilter"
 SHARED = ["set", "bloom", "bloom,set"]
@@ -236,7 +235,7 @@ def test_a_crawl_that_is_queued_by_host_is_not_joined(
     made = crawler()
     shape = json.dumps(crawl_settings(session_of(made).config))
     keys = CrawlKeys("frontier", unique)
-    blocking().call(Call.to(CRAWL_OPEN, [keys.meta()], [shape, "foo", "", "", SCHEMA]))
+    blocking().call(Call.to("crawl_open", [keys.meta()], [shape, "foo", "", SCHEMA]))
 
     said = refusal(RedisDupeFilter.from_crawler(made), caplog)
     assert "FRONTIER_QUEUE_KEY = 'fingerprint', but the crawl" in said

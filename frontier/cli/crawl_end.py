@@ -14,8 +14,6 @@ from frontier.cli.output import Shown, facts, say
 from frontier.errors import (
     CollectionInUse,
     ConfigurationError,
-    CrawlClosed,
-    InUse,
     UnknownCrawl,
 )
 from frontier.store.keys import CrawlKeys, collection_keys
@@ -62,6 +60,7 @@ def end(given: EndOptions) -> Shown:
         frontier crawl end --crawl news-7 --yes
         frontier crawl end --crawl news-7 --discard --yes
     """
+    from frontier.cluster.endings import cancel, close
     from frontier.cluster.membership import crawl_ttl
     from frontier.node.remove_crawl import remove_frontier as remove
     from frontier.status.snapshot import snapshot
@@ -76,9 +75,12 @@ def end(given: EndOptions) -> Shown:
         _require_wanted(store, given, snapshot(store, given.namespace, given.crawl))
         ttl = crawl_ttl(store, keys)
         if given.discard:
-            state, live = _discarded(store, keys, ttl, given.collection)
+            was_open, live = cancel(store, keys, ttl=ttl)
+            state = "discarded" if was_open else "was discarded before"
+            if not live:
+                _forget_payloads(store, given.collection, given.crawl)
         else:
-            state = _closed(store, keys, ttl)
+            state = "ended" if close(store, keys, ttl=ttl) else "had ended before"
             waiting = _uncommitted_in(store, keys)
         if given.remove_frontier:
             remove(store, keys, ttl=ttl)
@@ -121,34 +123,6 @@ def _require_wanted(
         lost.append(f"{seen.queue.seen:,} URLs would not be seen any more")
     refusal = f"nothing is done yet: {', '.join(lost)}; add --yes to end it"
     confirm(given, plan, f"End {seen.crawl_id}?", refusal)
-
-
-def _closed(store: BlockingStore, keys: CrawlKeys, ttl: float) -> str:
-    from frontier.store.client import Call
-    from frontier.store.scripts import CRAWL_CLOSE
-
-    names = [keys.meta(), keys.nodes()]
-    done = store.call(Call.to(CRAWL_CLOSE, names, [int(ttl * 1000)]))
-    if done == 0:
-        raise InUse(
-            f"the crawl {keys.crawl_id} is in use; stop its nodes first, or add "
-            "--discard to end it while they run"
-        )
-    return "ended" if done == 1 else "had ended before"
-
-
-def _discarded(
-    store: BlockingStore, keys: CrawlKeys, ttl: float, collection: str
-) -> tuple[str, int]:
-    """What became of it, and how many nodes will stop."""
-    from frontier.cluster.crawls import cancel_call
-
-    done, live = store.call(cancel_call(keys, ttl=ttl))
-    if not done:
-        raise CrawlClosed(keys.crawl_id)
-    if not live:
-        _forget_payloads(store, collection, keys.crawl_id)
-    return "discarded" if done == 1 else "was discarded before", live
 
 
 def _left(crawl_id: str, waiting: list[str], live: int) -> list[str]:

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import ConfigurationError, CrawlClosed, KeyDamaged, UnknownCrawl
 from frontier.settings.live import LIVE, QUOTAS, value_of
 from frontier.store.client import Call
-from frontier.store.scripts import CRAWL_CONTROL
 from frontier.urls.exclusions import HOST, Exclusions, Rule, rule_of
 from frontier.urls.partition import host_of
 
@@ -140,7 +139,7 @@ def change(
     args += [_plain(wanted.what, MAX_FIELD), MOST, KEPT]
     for name, value in wanted.fields.items():
         args += [name, value]
-    state, version, done = store.call(Call.to(CRAWL_CONTROL, names, args))
+    state, version, done = store.call(Call.to("crawl_control", names, args))
     if not state:
         raise UnknownCrawl(keys.namespace, keys.crawl_id)
     if state != b"open":

@@ -1,4 +1,4 @@
-"""Crawls: which one a node takes part in, and how one ends.
+"""Crawls: which one a node takes part in; see `frontier.cluster.endings` for its end.
 
 The first node that finds no open crawl of its job opens ``<spider>-<n+1>``; others
 join it. A job is a spider with its arguments and start URLs (`frontier.cluster.job`):
@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from frontier.cluster.job import Job
 from frontier.errors import (
     ConfigurationError,
-    CrawlInUse,
     CrawlLost,
     KeyDamaged,
     NoCrawlYet,
@@ -39,21 +38,13 @@ from frontier.store.keys import (
     is_same,
 )
 from frontier.store.lock import hold_calls, is_held, release_call
-from frontier.store.scripts import (
-    CRAWL_ALLOT,
-    CRAWL_CANCEL,
-    CRAWL_END,
-    CRAWL_FINISH,
-    CRAWL_OPEN,
-    CRAWL_REOPEN,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
+    from frontier.store.calls import Run
     from frontier.store.client import BlockingStore
 
-    Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
     Claim = Callable[[CrawlKeys], Awaitable[bool]]
 
 logger = logging.getLogger(__name__)
@@ -66,7 +57,7 @@ LIMIT = "limit"
 """The state of a crawl that ended because a limit of all of it was reached."""
 STATES = (b"open", b"finished", b"canceled", b"limit", b"rebuilding")
 """All that ``state`` can be."""
-ENDED = (b"finished", b"canceled", b"limit")
+ENDED = (FINISHED, CANCELED, LIMIT)
 """Those in which no node takes part any more."""
 LATE = 600.0
 """Seconds after the end of a crawl in which a node may be meant for that one. Whoever
@@ -241,7 +232,7 @@ async def _tell_of_others(
     keys = CrawlKeys(found.keys.namespace, before)
     ask = Call.command("HMGET", keys.meta(), "state", "job")
     state, stored = (await run([ask]))[0]
-    other = _job(keys, stored)
+    other = job_in(keys, stored)
     if state == b"open" and other is not None and other.id != job.id:
         logger.warning(
             "the crawl %s is open for another job (%s): this node opens %s. To take "
@@ -292,7 +283,7 @@ async def _open(
     opened = open_call(keys, json.dumps(shape), spider, job)
     reply = (await run([opened, known]))[0]
     state, stored, born, marked, schema, for_job, finished, now, is_new = reply
-    if state not in ENDED:
+    if state.decode("latin-1") not in ENDED:
         check_schema(keys.crawl_id, schema)
     if state not in STATES:
         raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
@@ -302,11 +293,16 @@ async def _open(
         if keys.born and not marked:
             await mark_all(run, keys, shape["FRONTIER_PARTITIONS"])
     ago = int(now) - int(finished) if (finished or b"").isdigit() else math.inf
-    found_job = _job(keys, for_job)
+    found_job = job_in(keys, for_job)
     return _Found(keys, state, found_job, max(0.0, ago / 1000), bool(is_new))
 
 
-def _job(keys: CrawlKeys, stored: bytes | None) -> Job | None:
+def job_in(keys: CrawlKeys, stored: bytes | None) -> Job | None:
+    """The job that `meta` of *keys* has *stored*, if any.
+
+    Raises:
+        KeyDamaged: It is none.
+    """
     if not stored:
         return None
     try:
@@ -322,7 +318,7 @@ def open_call(keys: CrawlKeys, shape: str, spider: str, job: Job | None = None) 
     """
     born = keys.born or secrets.token_hex(8)
     told = "" if job is None else job.stored()
-    return Call.to(CRAWL_OPEN, [keys.meta()], [shape, spider, born, "", SCHEMA, told])
+    return Call.to("crawl_open", [keys.meta()], [shape, spider, born, SCHEMA, told])
 
 
 async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
@@ -342,7 +338,7 @@ async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
         marks = await run([Call.command("HGET", key, "born") for key in old])
         if any(mark != keys.born.encode() for mark in marks):
             raise CrawlLost(keys.crawl_id)
-    await run([Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA, ""])])
+    await run([marked_call(keys)])
 
 
 def mark_now(store: BlockingStore, keys: CrawlKeys, partitions: int) -> None:
@@ -351,7 +347,12 @@ def mark_now(store: BlockingStore, keys: CrawlKeys, partitions: int) -> None:
         counts = [keys.partition(number).counts for number in numbers]
         calls = [Call.command("HSET", key, "born", keys.born) for key in counts]
         store.run(calls)
-    store.call(Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA, ""]))
+    store.call(marked_call(keys))
+
+
+def marked_call(keys: CrawlKeys) -> Call:
+    """The call that says that all partitions have the crawl's mark."""
+    return Call.txn(is_same(keys), [("HSET", keys.meta(), "marked", 1)])
 
 
 def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> int:
@@ -370,68 +371,6 @@ def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> i
         found = store.run(calls, tolerant=True)
         lost += sum(one != born and not isinstance(one, KeyDamaged) for one in found)
     return lost
-
-
-async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
-    """End the crawl, in which nothing is left to do.
-
-    Returns whether this call ended it; ``None`` if a live node is busy, or if it has
-    ended otherwise, which the heartbeat tells.
-
-    Raises:
-        CrawlLost: The crawl is not in the store any more.
-    """
-    args: list[Argument] = [int(ttl * 1000), keys.born]
-    (reply,) = await run([Call.to(CRAWL_FINISH, [keys.meta(), keys.nodes()], args)])
-    if reply < 0:
-        raise CrawlLost(keys.crawl_id)
-    return None if reply in {0, 3} else reply == 1
-
-
-def reopen(
-    store: BlockingStore, keys: CrawlKeys, spider: str, *, ttl: float
-) -> str | None:
-    """Let a finished crawl be resumed: the next node of its job opens it again.
-
-    Returns the crawl that the job's nodes join then, which is another if one is
-    open; ``None`` if this one is not finished.
-
-    Raises:
-        CrawlInUse: Nodes of it are still leaving.
-    """
-    ask = Call.to(CRAWL_REOPEN, [keys.meta(), keys.nodes()], [int(ttl * 1000)])
-    done = store.call(ask)
-    if done < 0:
-        raise CrawlInUse(keys.crawl_id, ["the last of them is leaving"])
-    if not done:
-        return None
-    registry = RegistryKeys(keys.namespace).spider(spider)
-    job = _job(keys, store.call(Call.command("HGET", keys.meta(), "job")))
-    field = "free" if job is None else f"crawl:{job.id}"
-    found = store.call(Call.command("HGET", registry, field)) or b""
-    newest = CrawlKeys(keys.namespace, found.decode("utf-8", "replace"))
-    if found and store.call(Call.command("HGET", newest.meta(), "state")) == b"open":
-        return newest.crawl_id
-    store.call(Call.command("HSET", registry, field, keys.crawl_id))
-    return keys.crawl_id
-
-
-async def end(run: Run, keys: CrawlKeys, limit: str) -> str:
-    """End the crawl at *limit*, whatever is queued; may be done twice.
-
-    Returns the limit that it has ended at, which may be another; empty if it has ended
-    otherwise.
-    """
-    (reply,) = await run([Call.to(CRAWL_END, [keys.meta()], [keys.born, limit])])
-    return str(reply.decode("utf-8", "replace"))
-
-
-def cancel_call(keys: CrawlKeys, *, ttl: float) -> Call:
-    """The call that ends the crawl, whatever is left in it; see `crawl_cancel.lua`.
-
-    Its nodes finish what they have in flight, and leave.
-    """
-    return Call.to(CRAWL_CANCEL, [keys.meta(), keys.nodes()], [int(ttl * 1000)])
 
 
 def carry_call(keys: CrawlKeys) -> Call:
@@ -512,7 +451,7 @@ async def _allot(
     key = registry.spider(spider)
     args: list[Argument] = [name, "" if job is None else job.id, passed]
     newest = Call.command("HGET", key, "open")
-    replies = await run([newest, Call.to(CRAWL_ALLOT, [key], args)])
+    replies = await run([newest, Call.to("crawl_allot", [key], args)])
     before, chosen = ((r or b"").decode("utf-8", "replace") for r in replies)
     return before, chosen
 

@@ -30,14 +30,12 @@ from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease
 from frontier.store.calls import batches
 from frontier.store.client import Argument, Call
-from frontier.store.scripts import LEASE_ACQUIRE, LEASE_LOOK, LEASE_RELEASE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
+    from frontier.store.calls import Run
     from frontier.store.keys import CrawlKeys, PartitionKeys
-
-    Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
 BATCH = 256
 """Calls per pipeline, so that the reactor is never busy for long. Pipelines go
@@ -280,7 +278,7 @@ class Leases:
     def _looking(self, lease: Lease) -> Call:
         keys = self._keys.partition(lease.partition)
         return Call.to(
-            LEASE_LOOK, [keys.lease, keys.counts, keys.reserved], [lease.token]
+            "lease_look", [keys.lease, keys.counts, keys.reserved], [lease.token]
         )
 
     def _note_waiting(self, partition: int, count: int) -> None:
@@ -308,7 +306,7 @@ class Leases:
     def release_call(self, lease: Lease) -> Call:
         """The call that ends *lease* in the store."""
         keys = self._keys.partition(lease.partition)
-        return Call.to(LEASE_RELEASE, [keys.lease], [lease.token])
+        return Call.to("lease_release", [keys.lease], [lease.token])
 
     def forget(self, lease: Lease) -> None:
         """Count *lease* as lost, because the store refused its token."""
@@ -325,4 +323,4 @@ def acquire_call(
     With *keeps* the token stays: only the name of its holder is another.
     """
     args: list[Argument] = [name, keys.born, seen.holder, seen.token, int(keeps)]
-    return Call.to(LEASE_ACQUIRE, [keys.lease, keys.counts, keys.reserved], args)
+    return Call.to("lease_acquire", [keys.lease, keys.counts, keys.reserved], args)

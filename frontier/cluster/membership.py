@@ -41,20 +41,14 @@ from frontier.errors import CrawlLost, InUse, KeyDamaged, NodeReplaced, NotFound
 from frontier.model import Member
 from frontier.store.calls import batches
 from frontier.store.client import Argument, Call
-from frontier.store.scripts import (
-    LEASE_RELEASE,
-    NODE_BEAT,
-    NODE_LEAVE,
-    NODE_REMOVE,
-)
+from frontier.store.damage import number_in
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from frontier.store.calls import Run
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
-
-    Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
 
 LIFE = 0.8
@@ -93,6 +87,15 @@ def ttl_of(stored: bytes | None) -> int:
     return min(found, MOST_TTL_MS) or USUAL_TTL_MS
 
 
+def live_in(members: Mapping[bytes, bytes], now_ms: int, ttl: float) -> list[str]:
+    """The ids of *members*, as the map has them, heard of in the last *ttl* seconds."""
+    return sorted(
+        name.decode("utf-8", "replace")
+        for name, value in members.items()
+        if abs(now_ms - number_in(value.partition(b" ")[0])) <= ttl * 1000
+    )
+
+
 def crawl_ttl(store: BlockingStore, keys: CrawlKeys) -> float:
     """The seconds of silence after which nodes of the crawl count as dead.
 
@@ -123,7 +126,7 @@ def remove(
     names = [keys.nodes(), keys.epoch(), keys.hints(node_id), keys.order(node_id)]
     names.append(keys.membership())
     found = store.call(
-        Call.to(NODE_REMOVE, names, [node_id, int(ttl * 1000), int(force), REMOVE_S])
+        Call.to("node_remove", names, [node_id, int(ttl * 1000), int(force), REMOVE_S])
     )
     if found == 0:
         raise NotFound(NO_NODE.format(keys.crawl_id, node_id))
@@ -138,7 +141,7 @@ def remove(
         asked = [Call.command("HMGET", lease, "holder", "token") for lease in leases]
         found = zip(leases, store.run(asked), strict=True)
         calls = [
-            Call.to(LEASE_RELEASE, [lease], [token])
+            Call.to("lease_release", [lease], [token])
             for lease, (holder, token) in found
             if holder and holder.startswith(f"{node_id}/".encode())
         ]
@@ -302,7 +305,7 @@ class Membership:
         if adds:
             self._take_name(sent)
         names, args = self._saying(busy=busy, report=report, adds=adds)
-        (reply,) = await self._run([Call.to(NODE_BEAT, names, args)])
+        (reply,) = await self._run([Call.to("node_beat", names, args)])
         if reply[0] == -2:
             other = await self._other(report or {})
             raise NodeReplaced(self._keys.crawl_id, self._member.node_id, other)
@@ -443,7 +446,7 @@ class Membership:
         last = json.dumps({**report, "left": True})
         args: list[Argument] = [node_id, last, keys.born, self._process]
         args += [int(self._ttl * 1000), int(stay)]
-        (reply,) = await self._run([Call.to(NODE_LEAVE, names, args)])
+        (reply,) = await self._run([Call.to("node_leave", names, args)])
         if reply[0] < 0:
             raise CrawlLost(keys.crawl_id)
         left, state, *silent = reply

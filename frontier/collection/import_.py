@@ -30,7 +30,6 @@ from frontier.collection.summary import counted, filename, names, note_change
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
-from frontier.store.scripts import COLLECTION_IMPORT, COLLECTION_IMPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -224,7 +223,7 @@ class Import:
             given += (digest, f"{date} {url} {size}", size)
         names = [keys.alldupes(), keys.crawl(crawl_id), keys.importing()]
         names += [keys.done(), keys.waczs(crawl_id)]
-        reply = self._store.call(Call.to(COLLECTION_IMPORT, names, given))
+        reply = self._store.call(Call.to("collection_import", names, given))
         for name, more in zip(("redundant", "wasted"), reply or (), strict=False):
             counts[name] += int(more)
         return reply is not None
@@ -245,7 +244,7 @@ class Import:
         figures = ("totalUrls", "dupeUrls", "conservedSize")
         given += [*(counts[name] for name in figures), size]
         given += [counts["redundant"], counts["wasted"]]
-        return bool(self._store.call(Call.to(COLLECTION_IMPORTED, names, given)))
+        return bool(self._store.call(Call.to("collection_imported", names, given)))
 
     def _set_progress(self, part: float) -> None:
         shown = f"{part:.6g}"

@@ -38,7 +38,6 @@ from frontier.dedupe.digest_index import decode
 from frontier.errors import CollectionInUse, ConfigurationError
 from frontier.store.client import Call
 from frontier.store.keys import round_of
-from frontier.store.scripts import COLLECTION_MEND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -275,7 +274,7 @@ def lead_on(
     there = store.run([Call.command("HEXISTS", keys.crawl(c), digest) for c in others])
     heir = next((c for c, known in zip(others, there, strict=True) if known), owner)
     hashes = [keys.alldupes(), keys.crawl(owner), keys.crawl(heir)]
-    return Call.to(COLLECTION_MEND, hashes, [digest, owner, heir, is_removed])
+    return Call.to("collection_mend", hashes, [digest, owner, heir, is_removed])
 
 
 def _by_url(value: bytes, captures: Captures) -> bool:

@@ -33,14 +33,6 @@ from frontier.errors import CollectionInUse, CrawlCanceled, KeyDamaged, NotUncom
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys, round_id, round_of
 from frontier.store.lock import hold_calls, is_held, release_call
-from frontier.store.scripts import (
-    COLLECTION_ADD,
-    COLLECTION_ENTER,
-    COMMIT_BEGIN,
-    COMMIT_CANCEL,
-    COMMIT_MOVE,
-    COMMIT_SETTLE,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,7 +116,7 @@ class OpenRound:
             names += [keys.counts(part), keys.committed(), keys.allcounts()]
             names += [keys.alldupes()]
             counts: list[Argument] = [captures, revisits, conserved_bytes]
-            call = Call.to(COLLECTION_ADD, names, [part, known or "", *counts, *flat])
+            call = Call.to("collection_add", names, [part, known or "", *counts, *flat])
             self.note(self._store.call(call))
             if self.number == known:
                 return
@@ -182,7 +174,7 @@ class Committer(OpenRound):
         names += [keys.crawl(crawl_id), keys.crawl(part)]
         while left:
             args: list[Argument] = [crawl_id, self._token, HOLD_MS, cursor, CHUNK]
-            reply = self._store.call(Call.to(COMMIT_MOVE, names, args))
+            reply = self._store.call(Call.to("commit_move", names, args))
             if len(reply) == 1:
                 return str(reply[0].decode())
             cursor, moved, new, left = reply
@@ -192,7 +184,7 @@ class Committer(OpenRound):
         names += [keys.committed(), keys.crawl(part), keys.counts(part)]
         names += [keys.counts(crawl_id), keys.allcounts()]
         args = [crawl_id, self._token, begun]
-        if not self._store.call(Call.to(COMMIT_SETTLE, names, args)):
+        if not self._store.call(Call.to("commit_settle", names, args)):
             return "held"
         return Committed(digests, added, begun)
 
@@ -206,7 +198,7 @@ class Committer(OpenRound):
             names += [keys.waczs(crawl_id), keys.done()]
             args: list[Argument] = [crawl_id, self.number or "", self._token]
             args += [HOLD_MS, int(every_s * 1000), int(is_last)]
-            why, *rest = self._store.call(Call.to(COMMIT_BEGIN, names, args))
+            why, *rest = self._store.call(Call.to("commit_begin", names, args))
             if why == b"move":
                 return int(rest[0])
             if why != b"other":
@@ -264,7 +256,7 @@ class Committer(OpenRound):
                 before = round_id(crawl_id, self.number - 1)
                 names += [keys.crawl(before), keys.counts(before)]
             args: list[Argument] = [crawl_id, self.number or "", part, before]
-            call = Call.to(COMMIT_CANCEL, names, [*args, int(running)])
+            call = Call.to("commit_cancel", names, [*args, int(running)])
             if done := self._store.call(call):
                 return bool(done == 1)
         raise NotUncommitted(crawl_id)
@@ -296,7 +288,7 @@ class Collection(OpenRound):
         """
         names = [self._keys.commit_rounds(self._crawl_id), self._keys.uncommitted()]
         args: list[Argument] = [self._crawl_id, int(self._every_s > 0)]
-        self.note(self._store.call(Call.to(COLLECTION_ENTER, names, args)))
+        self.note(self._store.call(Call.to("collection_enter", names, args)))
 
     def uncommitted(self) -> list[str]:
         """The ids of the other crawls that are not committed."""

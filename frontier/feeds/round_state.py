@@ -25,14 +25,6 @@ import msgpack
 
 from frontier.seen.config import pack
 from frontier.store.client import Call
-from frontier.store.scripts import (
-    ROUND_CLAIM,
-    ROUND_NOTE,
-    SITE_REFETCH,
-    SITE_TAKE,
-    SITE_UPDATE,
-    SITES_DUE,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -135,13 +127,13 @@ def read_config(packed: bytes | None) -> dict[str, list[str]]:
 def update_call(keys: CrawlKeys, site: Site) -> Call:
     """The call that stores *site* as the configuration has it."""
     args = [site.name, site.want, pack(site.feeds), site.wait_s, site.wait_max_s]
-    return Call.to(SITE_UPDATE, [keys.sites(), keys.site(site.name)], args)
+    return Call.to("site_update", [keys.sites(), keys.site(site.name)], args)
 
 
 def end_call(keys: CrawlKeys, name: str) -> Call:
     """The call that ends the site *name*, which is no longer configured."""
     args = [name, "ended", "", "", ""]
-    return Call.to(SITE_UPDATE, [keys.sites(), keys.site(name)], args)
+    return Call.to("site_update", [keys.sites(), keys.site(name)], args)
 
 
 class Due(NamedTuple):
@@ -156,7 +148,7 @@ class Due(NamedTuple):
 
 def due_call(keys: CrawlKeys, most: int) -> Call:
     """The call for at most *most* sites that are due; `due_of` reads its reply."""
-    return Call.to(SITES_DUE, [keys.sites(), keys.meta()], [most, keys.born])
+    return Call.to("sites_due", [keys.sites(), keys.meta()], [most, keys.born])
 
 
 def due_of(reply: list[bytes]) -> Due:
@@ -181,7 +173,7 @@ def take_call(keys: CrawlKeys, name: str, look_ms: int) -> Call:
     Its feeds are taken again after *look_ms* if nobody reports that they are queued.
     """
     names = [keys.sites(), keys.site(name), keys.claimed(name)]
-    return Call.to(SITE_TAKE, names, [name, look_ms])
+    return Call.to("site_take", names, [name, look_ms])
 
 
 def taken_of(reply: list[Any]) -> Taken | None:
@@ -200,7 +192,7 @@ def claim_call(
     that page in the round.
     """
     args: list[Argument] = [number, feed_field(feed), *pages]
-    return Call.to(ROUND_CLAIM, [keys.claimed(name)], args)
+    return Call.to("round_claim", [keys.claimed(name)], args)
 
 
 def note_call(
@@ -220,7 +212,7 @@ def note_call(
     """
     queued = "" if asked is None else pack(list(asked))
     args = [name, number, queued, pack(feeds), urls]
-    return Call.to(ROUND_NOTE, [keys.sites(), keys.site(name)], args)
+    return Call.to("round_note", [keys.sites(), keys.site(name)], args)
 
 
 def refetch_call(
@@ -231,4 +223,4 @@ def refetch_call(
     It returns the state of the site, and makes a round due now if the site waits.
     """
     names = [keys.sites(), keys.site(name), keys.failed(name)]
-    return Call.to(SITE_REFETCH, names, [name, fingerprint, pack(page)])
+    return Call.to("site_refetch", names, [name, fingerprint, pack(page)])

@@ -34,7 +34,6 @@ from frontier.settings import values as parsers
 from frontier.settings.values import UNNAMED
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
-from frontier.store.scripts import COLLECTION_CLAIM
 from frontier.urls.canon.rulesets import SCRAPY, named
 from frontier.warc.batch import ArchiveConfig
 from frontier.warc.births import FIELD, birth_of
@@ -206,7 +205,7 @@ def _claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool
         within = collection_keys(indexed, config.collection)
         names = [within.owners(), within.committed(), within.uncommitted()]
         while True:
-            claimed = Call.to(COLLECTION_CLAIM, names, [keys.crawl_id, mine, known])
+            claimed = Call.to("collection_claim", names, [keys.crawl_id, mine, known])
             if indexed.call(claimed):
                 return True
             if known or not store.call(Call.command("EXISTS", keys.meta())):

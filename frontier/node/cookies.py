@@ -28,7 +28,6 @@ from typing_extensions import override
 from frontier.errors import StoreUnavailable
 from frontier.node.context import Part
 from frontier.store.client import Call
-from frontier.store.scripts import COOKIES_MERGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,7 +113,7 @@ class Cookies(Part):
         arguments = [part for change in changes.items() for part in change]
         keys = self._keys
         merge = Call.to(
-            COOKIES_MERGE,
+            "cookies_merge",
             [keys.jar(jar.name), keys.cookies(), keys.meta()],
             [jar.name, keys.born, MAX_COOKIES, MAX_JARS, *arguments],
         )

@@ -38,7 +38,6 @@ from frontier.cluster.crawls import LIMIT
 from frontier.errors import StoreRefused
 from frontier.node.context import Part
 from frontier.store.client import Argument, Call
-from frontier.store.scripts import CRAWL_SPEND
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import partition_of
 
@@ -240,4 +239,4 @@ class Spending(Part):
         args += [span, self._born]
         for name in COUNTED:
             args += [counts[name], getattr(limits, name)]
-        return Call.to(CRAWL_SPEND, self._names, args)
+        return Call.to("crawl_spend", self._names, args)

@@ -212,7 +212,7 @@ class Leaving:
             await asyncio.sleep(min(next(waits), REACH_PAUSE))
         if not gone.left and gone.state == crawls.OPEN and graceful:
             gone = await self._finish_empty(gone)
-        if gone.state.encode() in crawls.ENDED and waited >= most:
+        if gone.state in crawls.ENDED and waited >= most:
             gone = replace(gone, left=0)  # who is left there is silent for that long
         return gone
 
@@ -247,7 +247,7 @@ class Leaving:
                     crawl_id,
                 )
             return
-        if gone.left or gone.state.encode() not in crawls.ENDED:
+        if gone.left or gone.state not in crawls.ENDED:
             return
         if gone.state == LIMIT:
             await self._tell_unfetched()

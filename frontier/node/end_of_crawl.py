@@ -31,28 +31,26 @@ import contextlib
 import logging
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from frontier.cluster import crawls
+from frontier.cluster import crawls, endings
 from frontier.errors import CrawlLost, KeyDamaged, StoreUnavailable
 from frontier.node.context import Part
 from frontier.queue.reserve import Scan, scan_call
 from frontier.store.calls import batches
 from frontier.store.client import Call
-from frontier.store.scripts import CRAWL_FETCHED
 from frontier.urls.partition import origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from frontier.node.node import Node
     from frontier.queue.reserve import Reservation
+    from frontier.store.calls import Run
     from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys
-
-    Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
 logger = logging.getLogger(__name__)
 
@@ -150,9 +148,9 @@ class EndOfCrawl:
         self._node.tell_end(crawls.FINISHED)
 
     async def _finish(self) -> bool | None:
-        """End the crawl; see `crawls.finish`."""
+        """End the crawl; see `endings.finish`."""
         run, keys = self._outage_retry.call, self._keys
-        return await crawls.finish(run, keys, ttl=self._node.config.lease_ttl)
+        return await endings.finish(run, keys, ttl=self._node.config.lease_ttl)
 
     async def nothing_left(self) -> bool:
         """Whether nothing is queued or under way on any node, as far as one scan sees.
@@ -270,7 +268,7 @@ class Fetched(Part):
         if self._origin and not self._stored:
             keys = self._keys
             told: list[Argument] = [keys.born, self._origin[:MAX_ORIGIN], MAX_ORIGINS]
-            await self._run([Call.to(CRAWL_FETCHED, [keys.meta()], told)])
+            await self._run([Call.to("crawl_fetched", [keys.meta()], told)])
             self._stored = True
 
     async def without(self) -> tuple[int, int] | None:

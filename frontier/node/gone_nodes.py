@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -25,11 +25,11 @@ from frontier.settings.values import NAME
 from frontier.status.reports import GONE, REPLACED, encoded, folded
 from frontier.status.validate import mapping, real, text
 from frontier.store.client import Call
-from frontier.store.scripts import REPORTS_FOLD
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
+    from frontier.store.calls import Run
     from frontier.store.keys import CrawlKeys
 
 KEPT = 32
@@ -67,7 +67,7 @@ class GoneNodes(Part):
 
     def __init__(
         self,
-        run: Callable[[Sequence[Call]], Awaitable[list[Any]]],
+        run: Run,
         keys: CrawlKeys,
         rank: Callable[[], int],
     ) -> None:
@@ -108,7 +108,7 @@ class GoneNodes(Part):
             after = encoded(folded(every))
             flat = [part for name in some for part in (name, reports[name])]
             call = Call.to(
-                REPORTS_FOLD, [reports_key, nodes], [GONE, before, after, *flat]
+                "reports_fold", [reports_key, nodes], [GONE, before, after, *flat]
             )
             (is_done,) = await self._run([call])
             if not is_done:  # one is back, or another node was quicker

@@ -187,7 +187,7 @@ class Heartbeat:
             await self._node.on_controls(view.controls)
             self._controls = view.controls
             self.hurry()
-        if view.state.encode() in ENDED:
+        if view.state in ENDED:
             self._node.tell_end(view.state)
         if view.state in {CANCELED, LIMIT}:
             self._membership.leaving = True

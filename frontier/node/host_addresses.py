@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from frontier.node.context import Part
 from frontier.store.client import Call
-from frontier.store.scripts import ADDRESS_SAY
 from frontier.urls.addresses import PUBLIC, SAID
 
 if TYPE_CHECKING:
@@ -102,7 +101,9 @@ class AddressClasses(Part):
 
     async def _ask(self, kind: str, how: str) -> None:
         field = f"address:{kind}" if kind else ""
-        call = Call.to(ADDRESS_SAY, [self._keys.meta()], [field, how, self._keys.born])
+        call = Call.to(
+            "address_say", [self._keys.meta()], [field, how, self._keys.born]
+        )
         began = self._clock()
         (reply,) = await self._outage_retry.retry([call])
         self._asked = began

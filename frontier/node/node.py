@@ -25,7 +25,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from frontier.cluster import crawls
+from frontier.cluster import crawls, endings
 from frontier.cluster.crawls import LIMIT
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
@@ -564,7 +564,7 @@ class Node:
 
     async def _end_crawl(self, limit: str) -> None:
         try:
-            reached = await crawls.end(self.run, self.keys, limit)
+            reached = await endings.end(self.run, self.keys, limit)
         except FrontierError as error:
             self.fail(error)
             return

@@ -16,12 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.cluster.endings import begin_removal
 from frontier.collection.summary import pairs
-from frontier.errors import CrawlInUse
-from frontier.status.validate import text
 from frontier.store.client import Call
 from frontier.store.keys import RegistryKeys, names_in
-from frontier.store.scripts import CRAWL_REMOVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +34,7 @@ TELL = frozenset(("counts", "dead"))
 OF_THE_FRONTIER = frozenset(
     (
         *("cookies", "jar", "sites", "site", "claimed", "failed"),
-        *("allowances", "sitemaps", "imported"),
+        *("allowances", "sitemaps", "imported", "seeding"),
         *("former", "ended"),
     )
 )
@@ -59,7 +57,7 @@ def require_removable(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> N
         CrawlInUse: It has not ended, or nodes of it are alive: they were silent for
             less than *ttl*.
     """
-    _begin(store, keys, ttl, "")
+    begin_removal(store, keys, "", ttl=ttl)
 
 
 def remove_frontier(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> None:
@@ -68,7 +66,7 @@ def remove_frontier(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> Non
     Its state and settings stay, the reports of its nodes, the counts of its partitions
     and its dead letters. Raises as `require_removable` does.
     """
-    _begin(store, keys, ttl, "removed_ms")
+    begin_removal(store, keys, "removed_ms", ttl=ttl)
     _unlink(store, keys, _is_of_the_frontier)
 
 
@@ -79,7 +77,7 @@ def delete_crawl(
 
     Raises as `require_removable` does.
     """
-    _begin(store, keys, ttl, "deleting_ms")
+    begin_removal(store, keys, "deleting_ms", ttl=ttl)
     count = _unlink(store, keys, lambda number, what: (number, what) != (None, "meta"))
     runs = _forget_jobs(store, RegistryKeys(keys.namespace).spider(spider), keys)
     born = store.call(Call.command("HGET", keys.meta(), "born"))
@@ -94,15 +92,6 @@ def delete_crawl(
 def forget_call(namespace: str, crawl_id: str) -> Call:
     """The call that takes a crawl off the list of all crawls; 1 if it was there."""
     return Call.command("SREM", RegistryKeys(namespace).crawls(), crawl_id)
-
-
-def _begin(store: BlockingStore, keys: CrawlKeys, ttl: float, field: str) -> None:
-    names = [keys.meta(), keys.nodes()]
-    found = store.call(Call.to(CRAWL_REMOVE, names, [int(ttl * 1000), field]))
-    if found[0] == 0:
-        raise CrawlInUse(keys.crawl_id)
-    if found[0] == -1:
-        raise CrawlInUse(keys.crawl_id, sorted(map(text, found[1:])))
 
 
 def _is_of_the_frontier(number: int | None, what: str) -> bool:

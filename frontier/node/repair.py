@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.cluster import controls
 from frontier.cluster.crawls import STATES
-from frontier.cluster.membership import ttl_of
+from frontier.cluster.membership import live_in, ttl_of
 from frontier.errors import CodecError, CrawlInUse, KeyDamaged
 from frontier.queue.due import read_waiting
 from frontier.queue.hosts import is_record
@@ -31,11 +31,10 @@ from frontier.seen import intset
 from frontier.seen.config import SeenConfig, SeenLayout, seen_config
 from frontier.seen.imported_filter import FIELD, GUARD, about_call
 from frontier.seen.seen_set import LAYOUT, stored_crawl
-from frontier.status.snapshot import beats_of
+from frontier.store.calls import milliseconds
 from frontier.store.client import Call
-from frontier.store.damage import is_number, wrong_type
+from frontier.store.damage import is_number, number_in, wrong_type
 from frontier.store.keys import CrawlKeys, names_in
-from frontier.store.scripts import PARTITION_REPAIR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -167,14 +166,15 @@ class Repair:
         calls += [Call.command("HGET", meta, "swept_ms")]
         calls.append(Call.command("HGETALL", nodes))
         time, ttl, swept, members = self._store.run(calls, tolerant=True)
-        now = int(time[0]) * 1000 + int(time[1]) // 1000
-        beats = {} if isinstance(members, KeyDamaged) else beats_of(members)
-        live = {n for n, (at, _) in beats.items() if abs(now - at) <= ttl_of(ttl)}
-        if isinstance(members, KeyDamaged) and is_number(swept or b""):
-            heard = abs(now - int(swept)) <= ttl_of(ttl)
-            live |= {"a node whose heartbeat cannot be read"} if heard else set()
+        now, ttl_ms = milliseconds(time), ttl_of(ttl)
+        if not isinstance(members, KeyDamaged):
+            live = live_in(members, now, ttl_ms / 1000)
+        elif abs(now - number_in(swept or b"")) <= ttl_ms:
+            live = ["a node whose heartbeat cannot be read"]
+        else:
+            live = []
         if live:
-            raise CrawlInUse(self._keys.crawl_id, sorted(live))
+            raise CrawlInUse(self._keys.crawl_id, live)
 
     def _see_to_crawl(self, names: Iterable[str]) -> None:
         """Have the keys of the crawl's own be such as nodes can read."""
@@ -319,7 +319,7 @@ class Repair:
         args: list[str | int] = [keys.born, waiting]
         for queue in queues:
             args += (queue, -split_name(queue)[0])
-        reply = self._store.call(Call.to(PARTITION_REPAIR, names, args))
+        reply = self._store.call(Call.to("partition_repair", names, args))
         return [int(value) for value in reply]
 
     def _see_to_seen(

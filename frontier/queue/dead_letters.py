@@ -19,7 +19,6 @@ from frontier.queue.priority import split_name
 from frontier.queue.reserve import deliveries
 from frontier.store.calls import batches
 from frontier.store.client import Argument, Call
-from frontier.store.scripts import QUEUE_REVIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,7 +109,7 @@ def revive(
             for one in found[first : first + CHUNK]:
                 index = 4 + queues.index(one.queue)
                 args += (one.value, index, one.queue, split_name(one.queue)[0])
-            count, *filled = store.call(Call.to(QUEUE_REVIVE, names, args))
+            count, *filled = store.call(Call.to("queue_revive", names, args))
             revived += count
             became_ready += [(partition, queues[index - 4]) for index in filled]
     return revived, became_ready

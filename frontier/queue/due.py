@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from frontier.errors import CodecError, KeyDamaged, LeaseLost
 from frontier.queue.priority import readable, split_name
 from frontier.store.calls import Call, batches
-from frontier.store.scripts import QUEUE_AGAIN, QUEUE_DUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -200,7 +199,7 @@ def again_calls(
     first = [keys.lease, keys.counts, keys.reserved, keys.due]
     return [
         Call.to(
-            QUEUE_AGAIN,
+            "queue_again",
             [*first, keys.waiting(bucket)],
             [lease.token, bucket, delay, *args[i : i + 2 * MOST]],
         )
@@ -229,7 +228,7 @@ def due_call(
     for queue in queues:
         names.append(keys.ready(queue))
         args += (queue, split_name(queue)[0])
-    return Call.to(QUEUE_DUE, names, args)
+    return Call.to("queue_due", names, args)
 
 
 class Moved(NamedTuple):

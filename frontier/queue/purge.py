@@ -26,7 +26,6 @@ from frontier.queue.item import decode
 from frontier.queue.priority import readable, split_name
 from frontier.store.calls import batches
 from frontier.store.client import Call
-from frontier.store.scripts import QUEUE_PURGE
 from frontier.urls.partition import host_of_shard
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _purge_call(
     args: list[Argument] = [keys.born, place.name, place.level, first, WINDOW, sooner]
     if sooner:
         names.append(keys.waiting(sooner))
-    return Call.to(QUEUE_PURGE, names, [*args, *items])
+    return Call.to("queue_purge", names, [*args, *items])
 
 
 @dataclass(slots=True)

@@ -34,7 +34,6 @@ from frontier.seen.config import (
     pack,
 )
 from frontier.store.client import Call
-from frontier.store.scripts import QUEUE_PUSH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,7 +143,7 @@ def push_plan(
     head = (len(made.names), keys.born, known, tiers.room(layout))
     columns = ("".join(modes), texts, places, targets)
     packed = pack((*head, filters, lists, *columns, items if targets else (), forced))
-    return Plan(QUEUE_PUSH, made.names, packed, urls)
+    return Plan("queue_push", made.names, packed, urls)
 
 
 def push_to(

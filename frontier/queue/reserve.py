@@ -22,13 +22,6 @@ from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
 from frontier.queue.priority import split_name
 from frontier.store.client import Argument, Call
-from frontier.store.scripts import (
-    PARTITION_SCAN,
-    QUEUE_ACK,
-    QUEUE_BURY,
-    QUEUE_REQUEUE,
-    QUEUE_RESERVE,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -129,7 +122,7 @@ def reserve_call(
     for queue, count in wanted.items():
         names.append(keys.ready(queue))
         args += (queue, count)
-    return Call.to(QUEUE_RESERVE, names, args)
+    return Call.to("queue_reserve", names, args)
 
 
 def reserved(
@@ -160,7 +153,7 @@ def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Cal
     """The calls that end the reservations *ids*."""
     names = [keys.lease, keys.counts, keys.reserved]
     return [
-        Call.to(QUEUE_ACK, names, [lease.token, *ids[i : i + MAX_IDS]])
+        Call.to("queue_ack", names, [lease.token, *ids[i : i + MAX_IDS]])
         for i in range(0, len(ids), MAX_IDS)
     ]
 
@@ -267,7 +260,7 @@ def requeue_calls(
                 names.append(keys.ready(queue))
                 index[queue] = len(names)
             args += (number, index[queue], queue, split_name(queue)[0])
-        calls.append(Call.to(QUEUE_REQUEUE, names, args))
+        calls.append(Call.to("queue_requeue", names, args))
     return calls
 
 
@@ -372,7 +365,7 @@ def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Cal
     """The call that gives an item up for *reason*, made one line."""
     names = [keys.lease, keys.counts, keys.reserved, keys.dead]
     line = " ".join(reason.split())[:500]
-    return Call.to(QUEUE_BURY, names, [reservation.lease.token, reservation.id, line])
+    return Call.to("queue_bury", names, [reservation.lease.token, reservation.id, line])
 
 
 def buried(reply: int | None, lease: Lease) -> bool:
@@ -387,7 +380,7 @@ def buried(reply: int | None, lease: Lease) -> bool:
 def scan_call(keys: PartitionKeys) -> Call:
     """The call whose reply is the fields of a `Scan`, and the mark of the crawl."""
     names = [keys.counts, keys.reserved, keys.seen, keys.queues, keys.due]
-    return Call.to(PARTITION_SCAN, names)
+    return Call.to("partition_scan", names)
 
 
 def _fenced(reply: Any, lease: Lease) -> Any:

@@ -30,7 +30,6 @@ from frontier.node.outbox import Outbox
 from frontier.queue.push import ARE_SEEN, NEW, Pusher, Unbroken
 from frontier.store.client import Call
 from frontier.store.keys import node_of
-from frontier.store.scripts import SEED_DONE, SEED_HOLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -65,6 +64,7 @@ class SeedLock:
     ) -> None:
         self._crawl_id = keys.crawl_id
         self._names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
+        self._names.append(keys.seeding())
         unique = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._given = [list_id, holder or unique]
         self._on_wait = on_wait
@@ -75,14 +75,14 @@ class SeedLock:
         It returns ``yours`` and how many really are; or ``taken``, ``closed`` or
         ``lost``.
         """
-        return Call.to(SEED_HOLD, self._names, [*self._given, LOCK_MS, lines])
+        return Call.to("seed_hold", self._names, [*self._given, LOCK_MS, lines])
 
     def done_call(self) -> Call:
         """The call that says that the whole list is in the store, and gives it back.
 
         The list is forgotten.
         """
-        return Call.to(SEED_DONE, self._names, [*self._given, GRACE_MS])
+        return Call.to("seed_done", self._names, [*self._given, GRACE_MS])
 
     def start_over_call(self) -> Call:
         """The call after which who loads the list next begins with its first line."""

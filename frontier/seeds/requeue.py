@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.cluster.controls import RETRIED, Change, change, operator
-from frontier.cluster.crawls import reopen
+from frontier.cluster.endings import reopen
 from frontier.errors import CrawlClosed
 from frontier.queue.dead_letters import counted, letters, revive
 from frontier.queue.hosts import forget

@@ -21,14 +21,12 @@ from frontier.errors import CrawlLost, StoreError
 from frontier.queue.due import bucket_of
 from frontier.seen import bloom, intset
 from frontier.store.calls import Call
-from frontier.store.scripts import SEEN_GROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from frontier.settings.config import Config
     from frontier.store.keys import PartitionKeys
-    from frontier.store.scripts import Script
 
 MAX_URLS = 100
 """URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
@@ -134,7 +132,7 @@ def seen_config(config: Config) -> SeenConfig:
 class Plan(NamedTuple):
     """A push to one partition, or what makes room for it there, for a script."""
 
-    script: Script
+    script: str
     names: list[str]
     """Its keys."""
     packed: bytes
@@ -237,7 +235,7 @@ def grow_plan(
         bits = tiers.generation(layout.blooms).bits
     at = (layout.buckets, layout.blooms, layout.era)
     packed = pack((len(made.names), keys.born, at, splits, bits))
-    return Plan(SEEN_GROW, made.names, packed, urls)
+    return Plan("seen_grow", made.names, packed, urls)
 
 
 def joined(plans: Sequence[Plan], *, alone: bool) -> list[Call]:
@@ -251,7 +249,7 @@ def joined(plans: Sequence[Plan], *, alone: bool) -> list[Call]:
     for plan in plans:
         last = groups[-1] if groups and alone else []
         effort += PLAN + plan.urls
-        if last and effort <= MOST and last[0].script is plan.script:
+        if last and effort <= MOST and last[0].script == plan.script:
             last.append(plan)
         else:
             groups.append([plan])

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from frontier.seen.seen_set import crawl_state, in_bloom, partition_state, state_call
 from frontier.store.calls import batches
 from frontier.store.client import Call
-from frontier.store.scripts import SEEN_GIVE_UP
 
 if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
@@ -103,7 +102,7 @@ class SeenMemoryLimit:
     async def _give_up(self, number: int, state: PartitionState) -> PartitionState:
         layout, keys = state.layout, self._keys.partition(number)
         inside = in_bloom(self._tiers, layout)
-        call = Call.to(SEEN_GIVE_UP, [keys.seen], [layout.era, inside])
+        call = Call.to("seen_give_up", [keys.seen], [layout.era, inside])
         (has_given_up,) = await self._outage_retry.retry([call])
         if not has_given_up:  # its last set is not deleted yet, or it is done
             return state

@@ -29,7 +29,6 @@ from frontier.seen.config import SeenLayout
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, check_schema
-from frontier.store.scripts import SEEN_FORGET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -225,7 +224,7 @@ def forget(
         batch = marks[len(done) : len(done) + MAX_MEMBERS]
         numbers = intset.buckets_of(batch, buckets)
         names = [keys.seen, *(keys.bucket(0, number) for number in numbers)]
-        did, *reply = store.call(Call.to(SEEN_FORGET, names, [buckets, 0, *batch]))
+        did, *reply = store.call(Call.to("seen_forget", names, [buckets, 0, *batch]))
         if did:
             done += [flag == 1 for flag in reply[0]]
         elif reply[1]:

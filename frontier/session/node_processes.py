@@ -164,37 +164,27 @@ class NodeProcesses:
         read, and those of settings and spiders may be secrets. If it cannot be
         started, those that run are stopped.
         """
+        words = [sys.executable, "-m", "frontier.session.process", node_id]
         try:
-            self._start(node_id, command, log, cwd, env)
+            with open(log, "ab", opener=creating(self._mode)) as output:
+                process = subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
+                    words,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    cwd=cwd,
+                    env=dict(env),
+                    start_new_session=True,
+                )
+            if process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError), process.stdin as told:
+                    told.write(json.dumps([*command]).encode())
         except BaseException:
             self._say(
                 f"{node_id} cannot be started; stopping the {len(self.every)} that run"
             )
             self._stop()
             raise
-
-    def _start(
-        self,
-        node_id: str,
-        command: Sequence[str],
-        log: Path,
-        cwd: Path,
-        env: Mapping[str, str],
-    ) -> None:
-        words = [sys.executable, "-m", "frontier.session.process", node_id]
-        with open(log, "ab", opener=creating(self._mode)) as output:
-            process = subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
-                words,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=cwd,
-                env=dict(env),
-                start_new_session=True,
-            )
-        if process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError), process.stdin as told:
-                told.write(json.dumps([*command]).encode())
         self.every.append(NodeProcess(node_id, log, process))
 
     def wait(self, meanwhile: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from frontier.cluster.controls import calls, read
 from frontier.errors import UnknownCrawl
 from frontier.status.snapshot import Nodes, node_calls
+from frontier.store.calls import milliseconds
 from frontier.store.client import Call
 from frontier.store.keys import check_schema
 
@@ -69,7 +70,7 @@ def reach(
         has = {
             name for name in beats if name in known and known[name].controls >= version
         }
-        oldest = int(now[0]) * 1000 + int(now[1]) // 1000 - SILENT * 1000
+        oldest = milliseconds(now) - SILENT * 1000
         awaited = any(beats[name][0] >= oldest for name in beats.keys() - has)
         if not awaited or time.monotonic() >= until:
             return Reach(tuple(sorted(has)), tuple(sorted(beats.keys() - has)))

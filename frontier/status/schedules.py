@@ -24,6 +24,7 @@ from frontier.queue.due import buckets_in, read_waiting, with_scores
 from frontier.queue.item import RECRAWL, decode
 from frontier.recrawl.schedule import State
 from frontier.status.validate import printable, whole
+from frontier.store.calls import milliseconds
 from frontier.store.client import Call
 from frontier.urls.split import split
 
@@ -204,7 +205,7 @@ def _count(
     parts = [keys.partition(number) for number in numbers]
     calls = [Call.command("HGET", p.counts, "ready") for p in parts]
     *replies, time = store.run([*calls, Call.command("TIME")], tolerant=True)
-    now = int(time[0]) * 1000 + int(time[1]) // 1000
+    now = milliseconds(time)
     names: list[tuple[str, float]] = []
     for one in buckets_in(partial(store.run, tolerant=True), keys, numbers):
         if one.damage is not None:

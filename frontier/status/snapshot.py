@@ -54,6 +54,7 @@ from frontier.status.views import (
     Harmed,
     NodeView,
 )
+from frontier.store.calls import milliseconds
 from frontier.store.client import Call, memory_share
 from frontier.store.keys import (
     CrawlKeys,
@@ -297,7 +298,7 @@ def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
         kind=summary.kind,
         created_ms=summary.created_ms,
         finished_ms=summary.finished_ms,
-        taken_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
+        taken_ms=milliseconds(time),
         shape=settings,
         partitions=partitions,
         nodes=(),

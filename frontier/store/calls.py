@@ -17,27 +17,45 @@ What always holds:
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.errors import ConfigurationError
-from frontier.store.scripts import TXN
+from frontier.store.scripts import SCRIPTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from frontier.store.address import Server
     from frontier.store.scripts import Script
 
 
 Argument = str | bytes | int | float
-_Parts = tuple[Argument, ...]
+Command = tuple[Argument, ...]
+Condition = tuple[Command, Argument]
+"""A command of a `Call.txn`, and what it is to reply."""
+Run = Callable[[Sequence["Call"]], Awaitable[list[Any]]]
+"""What sends calls and returns their replies."""
+
+
+class Later(int):
+    """In a `Call.txn`, the time by the server so many ms from now, in ms."""
+
+
+NOW = Later(0)
 T = TypeVar("T")
 
 
 def batches(things: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """*things* in their order, so many in each batch at most."""
     return (things[first : first + size] for first in range(0, len(things), size))
+
+
+def milliseconds(time: Sequence[int]) -> int:
+    """The reply to ``TIME`` as milliseconds since the Unix epoch."""
+    seconds, micros = time
+    return int(seconds) * 1000 + int(micros) // 1000
 
 
 EVERYWHERE = frozenset(("CONFIG", "INFO", "KEYS", "SCRIPT", "WAIT", "WAITAOF"))
@@ -52,7 +70,7 @@ SECOND = frozenset(("MEMORY", "OBJECT"))
 class Call:
     """One command or script, ready to be sent."""
 
-    parts: _Parts
+    parts: Command
     script: Script | None = None
     server: Server | None = None
     """The server of a cluster that is meant, whoever has the slot of a key."""
@@ -64,27 +82,30 @@ class Call:
 
     @classmethod
     def to(
-        cls, script: Script, keys: Sequence[str], args: Sequence[Argument] = ()
+        cls, name: str, keys: Sequence[Argument], args: Sequence[Argument] = ()
     ) -> Call:
-        """A run of *script* with *keys* and *args*."""
+        """A run of the script *name* with *keys* and *args*."""
+        script = SCRIPTS[name]
         return cls(("EVALSHA", script.sha, len(keys), *keys, *args), script)
 
     @classmethod
-    def txn(
-        cls, when: Sequence[tuple[_Parts, Argument]], then: Sequence[_Parts]
-    ) -> Call:
+    def txn(cls, when: Sequence[Condition], then: Sequence[Command]) -> Call:
         """A run of the commands *then*, if those of *when* reply what each is to.
 
         `None` is its reply if one does not, and nothing is done. All keys, the second
         words, are in one slot.
         """
         keys: dict[Argument, int] = {}
-        args: list[Argument] = [len(when)]
+        args: list[Argument] = [len(when), ""]
         for command, expected in [*when, *((command, None) for command in then)]:
             name, key, *rest = command
             args += [] if expected is None else [expected]
             args += [name, keys.setdefault(key, len(keys) + 1), len(rest), *rest]
-        return cls(("EVALSHA", TXN.sha, len(keys), *keys, *args), TXN)
+        times = [i for i, one in enumerate(args) if isinstance(one, Later)]
+        for i in times:
+            args[i] = int(args[i])  # redis-py packs no other kind of it
+        args[1] = " ".join(str(i + 1) for i in times)
+        return cls.to("txn", [*keys], args)
 
     @property
     def name(self) -> str:
@@ -116,12 +137,12 @@ class Copies:
     disk: bool = False
     """Whether the server's append-only file must be on its disk."""
 
-    def _command(self, milliseconds: int) -> _Parts:
+    def _command(self, milliseconds: int) -> Command:
         if self.disk:  # all writes are counted then
             return ("WAITAOF", 1, self.replicas, milliseconds)
         return ("WAIT", self.replicas, milliseconds)
 
-    def after(self, commands: Sequence[Sequence[Argument]]) -> list[_Parts]:
+    def after(self, commands: Sequence[Sequence[Argument]]) -> list[Command]:
         """What is sent behind *commands*, to wait; nothing if no script is in them."""
         if not self or all(parts[0] != "EVALSHA" for parts in commands):
             return []

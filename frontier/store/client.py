@@ -552,25 +552,22 @@ class _Servers:
 
     def _make(self, address: Address, server: Server) -> Any:
         params = {**address.params, **self._chosen}
-        if self._cls is redis.asyncio.Redis:
+        is_async = self._cls is redis.asyncio.Redis
 
-            async def connected(connection: Any) -> None:
-                if self.check is None:
-                    await connection.on_connect()
-                else:
-                    await self.check(server, connection)
-                self._has_connected = True
+        async def connected(connection: Any) -> None:
+            if self.check is None:
+                await connection.on_connect()
+            else:
+                await self.check(server, connection)
+            self._has_connected = True
 
-            params["redis_connect_func"] = connected
-        else:
+        def connected_here(connection: Any) -> None:
+            connection.on_connect()
+            self._has_connected = True
 
-            def connected_here(connection: Any) -> None:
-                connection.on_connect()
-                self._has_connected = True
-
-            params["redis_connect_func"] = connected_here
+        params["redis_connect_func"] = connected if is_async else connected_here
         if address.kind == SENTINEL:
-            asking = self._asking if self._cls is redis.asyncio.Redis else None
+            asking = self._asking if is_async else None
             found = primary_of(address, params, self._cls, asking)
             client, self._sentinels = found
             return client
@@ -589,12 +586,7 @@ def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
     Raises:
         StoreRefused: Its eviction policy is not ``noeviction``.
     """
-    if isinstance(reply, bytes):
-        lines = reply.decode("utf-8", "replace").splitlines()
-        fields = dict(line.split(":", 1) for line in lines if ":" in line)
-        policy = fields.get("maxmemory_policy", "noeviction")
-    else:
-        policy = str(reply.get("maxmemory_policy", "noeviction"))
+    policy = _info(reply).get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         raise StoreRefused(
             f"the store at {where} has maxmemory-policy {policy} and would drop URLs "
@@ -602,30 +594,23 @@ def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
         )
 
 
-def max_memory(reply: bytes | Mapping[str, Any]) -> int:
-    """The bytes that a store may use, given its ``INFO memory``; 0 for no limit.
-
-    Of a cluster it is that of all primaries; 0 if one has none.
-    """
-    if isinstance(reply, bytes):
-        found = re.search(rb"^maxmemory:(\d{1,18})\r?$", reply, re.MULTILINE)
-        return int(found[1]) if found else 0
-    return int(reply.get("maxmemory", 0))
-
-
 def memory_share(reply: bytes | Mapping[str, Any]) -> float:
     """How much of its memory a store uses, given its ``INFO memory``: 1.0 is all.
 
     Of a cluster it is that of the fullest primary; 0 where there is no limit.
     """
-    if isinstance(reply, bytes):
-        found = re.search(rb"^used_memory:(\d{1,18})\r?$", reply, re.MULTILINE)
-        limit = max_memory(reply)
-        return int(found[1]) / limit if found and limit else 0.0
-    if "memory_share" in reply:
-        return float(reply["memory_share"])
-    limit = reply.get("maxmemory", 0)
-    return float(reply.get("used_memory", 0) / limit) if limit else 0.0
+    info = _info(reply)
+    limit = int(info.get("maxmemory", 0))
+    own = int(info.get("used_memory", 0)) / limit if limit else 0.0
+    return float(info.get("memory_share", own))
+
+
+def _info(reply: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the reply to an ``INFO`` says, in either form that a client gives it."""
+    if not isinstance(reply, bytes):
+        return reply
+    lines = reply.decode("utf-8", "replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused:

@@ -50,7 +50,7 @@ PATIENCE = 3.0
 """Seconds for which a slot may be between two servers, or nobody's."""
 NOT_YET = (redis.exceptions.TryAgainError, redis.exceptions.ClusterDownError)
 LAYOUT = ("CLUSTER", "SLOTS")
-LOADING: tuple[Parts, ...] = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS)
+LOADING: tuple[Parts, ...] = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS.values())
 
 
 @dataclass(frozen=True, slots=True)

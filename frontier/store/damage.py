@@ -66,6 +66,7 @@ OF_A_CRAWL: Mapping[str, str] = {
     "membership": LIST,
     "reports": HASH,
     "seed_lists": HASH,
+    "seeding": ZSET,
     "start": STRING,
     "hints": LIST,
     "order": STRING,
@@ -189,3 +190,8 @@ def _text(value: object) -> str:
 def is_number(value: bytes) -> bool:
     """Whether *value* is a number as scripts write them: digits, and not too many."""
     return 0 < len(value) <= DIGITS and value.isdigit()
+
+
+def number_in(value: bytes) -> int:
+    """The number that *value* is; 0 if it is none."""
+    return int(value) if is_number(value) else 0

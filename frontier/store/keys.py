@@ -149,8 +149,6 @@ class CrawlKeys:
           arguments, id, arguments, start URLs]`. Arguments and start URLs are as
           messages tell them: shortened, and without what may be a secret
         * *created_ms*, *finished_ms*: when it began and ended
-        * *seeding_ms*: it does not end before this time, because seeds are being loaded
-        * *seeding*: the digest of the list that is loaded, or `several`
         * *swept_ms*: when a heartbeat last looked for silent nodes
         * *ttl_ms*: for how long its nodes may be silent, by which commands take them
           for dead
@@ -250,6 +248,10 @@ class CrawlKeys:
         what each field means.
         """
         return f"{self._tag()}:reports"
+
+    def seeding(self) -> str:
+        """Sorted set: digests of seed lists, by how long (ms) each keeps it open."""
+        return f"{self._tag()}:seeding"
 
     def seed_lists(self) -> str:
         """Hash: digest of a seed list to ``done``, or to how many lines of it are.

@@ -22,11 +22,8 @@ FIRST_DELAY = 0.1
 """Seconds after which what has failed is tried again, the first time."""
 LONGEST_DELAY = 2.0
 ROOMY = 5.0
-"""Seconds after the last refusal when a full store is said to have room again, and one
-that refused writes to take them again.
-
-Until then something is refused again, or the memory is looked at.
-"""
+"""Seconds without a refusal after which a store that refused writes is said to take
+them again, and a full one to have room again, if a look at its memory finds some."""
 NEARLY_FULL = 0.95
 """Share of its memory from which on a store counts as full. What is left is for what is
 in flight: a page is acked only when its links are stored."""
@@ -122,8 +119,6 @@ class OutageRetry:
             self.note_silence(error)
             self._try_to_revive()
             raise
-        if self._full_since is not None:
-            self._note_room(self._full_since)
         if self._since is not None:
             self._note_answer(self._since)
         return replies
@@ -170,6 +165,8 @@ class OutageRetry:
                         f"the store at {where} has {share:.0%} of its memory in use "
                         "(maxmemory)"
                     )
+                elif self._full_since is not None:
+                    self._note_room(self._full_since)
             await asyncio.sleep(LOOK)
 
     def _note_full(self, why: str) -> None:

@@ -211,7 +211,6 @@ class Watch:
         Return whether it was sent, or none has to be.
         """
         from frontier.store.client import Call
-        from frontier.store.scripts import NODE_BEAT
 
         try:
             said = json.loads(self._memory.said or b"")
@@ -223,7 +222,7 @@ class Watch:
         url = running.url if running is not None else ""
         report |= {"busy_seconds": round(self._silent, 1), "busy_url": url}
         args[3], args[4] = 1, json.dumps(report)
-        calls = [Call.to(NODE_BEAT, names, args)]
+        calls = [Call.to("node_beat", names, args)]
         began = time.monotonic()
         deadline = max(sent, self._memory.stood_in) + float(self._settings["life"])
         replies = self._run(calls) if began < deadline else []

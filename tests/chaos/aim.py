@@ -20,10 +20,10 @@ from random import Random
 
 from frontier.errors import CodecError
 from frontier.queue.item import decode
-from frontier.store.scripts import QUEUE_ACK, QUEUE_PUSH
+from frontier.store.scripts import SCRIPTS
 from tests.chaos.plan import StoreKind
 
-PUSH, ACK = QUEUE_PUSH.sha.encode(), QUEUE_ACK.sha.encode()
+PUSH, ACK = SCRIPTS["queue_push"].sha.encode(), SCRIPTS["queue_ack"].sha.encode()
 RARE = b"calendar"
 """In the URL of a page to which only one other leads."""
 NEW = re.compile(rb"\*8\r\n:1\r\n(?::\d+\r\n){5}\$\d+\r\n[a-z]*n")

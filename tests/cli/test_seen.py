@@ -12,7 +12,6 @@ from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
-from frontier.store.scripts import CRAWL_OPEN
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import partition_of, queue_key
 
@@ -78,7 +77,7 @@ def open_crawl(blocking, unique):
         shape = json.dumps(crawl_settings(config))
         store.run(
             [
-                Call.to(CRAWL_OPEN, [keys.meta()], [shape, "site", "", "", SCHEMA]),
+                Call.to("crawl_open", [keys.meta()], [shape, "site", "", SCHEMA]),
                 Call.command("SADD", f"seen-{unique}:crawls", crawl_id),
             ]
         )

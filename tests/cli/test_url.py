@@ -17,7 +17,6 @@ from frontier.seen.config import SeenLayout, seen_config
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
-from frontier.store.scripts import CRAWL_OPEN
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import partition_of
 from tests.warc.samples import NOON, an_exchange
@@ -36,10 +35,10 @@ class Crawl:
         self.keys = CrawlKeys(namespace, "one-1")
         self.store, self.server, self.directory = store, server, directory
         shape = json.dumps(crawl_settings(self.config))
-        opened = [shape, "site", "", "", SCHEMA]
+        opened = [shape, "site", "", SCHEMA]
         store.run(
             [
-                Call.to(CRAWL_OPEN, [self.keys.meta()], opened),
+                Call.to("crawl_open", [self.keys.meta()], opened),
                 Call.command("SADD", f"{namespace}:crawls", "one-1"),
             ]
         )

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from frontier.cluster.crawls import enter, finish
+from frontier.cluster.crawls import enter
+from frontier.cluster.endings import finish
 from frontier.collection.rounds import Committer
 from frontier.errors import ConfigurationError
 from frontier.node.archiving import claim

@@ -14,7 +14,7 @@ from frontier.cluster.controls import (
     read,
     setting,
 )
-from frontier.cluster.crawls import finish
+from frontier.cluster.endings import finish
 from frontier.cluster.membership import Membership
 from frontier.errors import CrawlClosed, KeyDamaged, UnknownCrawl
 from frontier.model import Member

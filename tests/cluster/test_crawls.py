@@ -1,17 +1,12 @@
 import pytest
 
-from frontier.cluster.crawls import (
-    Launch,
-    StartLock,
-    cancel_call,
-    carry_call,
-    enter,
-    finish,
-)
+from frontier.cluster.crawls import Launch, StartLock, carry_call, enter
+from frontier.cluster.endings import cancel, finish
 from frontier.cluster.job import Job
 from frontier.cluster.membership import Membership
 from frontier.errors import (
     ConfigurationError,
+    CrawlClosed,
     KeyDamaged,
     NoCrawlYet,
     OtherSchema,
@@ -207,9 +202,9 @@ async def test_a_named_crawl_of_the_same_run_is_over_and_not_refused(open_crawl,
     assert (await open_crawl("other", run_id="job 7")).crawl_id == "other"
 
 
-async def test_a_run_whose_crawl_was_canceled_is_over(open_crawl, store):
+async def test_a_run_whose_crawl_was_canceled_is_over(open_crawl, blocking):
     keys = await open_crawl(run_id="job 7")
-    await store.run([cancel_call(keys, ttl=TTL)])
+    cancel(blocking(), keys, ttl=TTL)
 
     with pytest.raises(RunOver, match="canceled"):
         await open_crawl(run_id="job 7")
@@ -302,25 +297,28 @@ async def test_who_asks_for_the_lock_learns_what_the_crawl_began_with(
     assert len(a.start_salt) == 16
 
 
-async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(open_crawl, store):
+async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(
+    open_crawl, store, blocking
+):
     keys = await open_crawl("mine")
     node = Membership(store.run, keys, Member("a", 1), 64, ttl=TTL)
     await node.beat(busy=True, report=None)
 
-    assert await store.run([cancel_call(keys, ttl=TTL)]) == [[1, 1]]
+    assert cancel(blocking(), keys, ttl=TTL) == (True, 1)
 
-    assert await store.run([cancel_call(keys, ttl=TTL)]) == [[2, 1]]
+    assert cancel(blocking(), keys, ttl=TTL) == (False, 1)
     assert (await node.beat(busy=False, report=None)).state == "canceled"
     assert await finish(store.run, keys, ttl=TTL) is None
     with pytest.raises(RunOver, match="mine has ended .canceled"):
         await open_crawl("mine")
 
 
-async def test_a_crawl_that_has_ended_is_not_canceled(open_crawl, store):
+async def test_a_crawl_that_has_ended_is_not_canceled(open_crawl, store, blocking):
     keys = await open_crawl()
     await end(store, keys)
 
-    assert await store.run([cancel_call(keys, ttl=TTL)]) == [[0, 0]]
+    with pytest.raises(CrawlClosed):
+        cancel(blocking(), keys, ttl=TTL)
 
 
 @pytest.mark.parametrize("stored", [None, SCHEMA - 1, SCHEMA + 1, "x\n\x1b[1m"])

@@ -7,7 +7,7 @@ from frontier.cluster.lease import BATCH, Leases
 from frontier.cluster.membership import LIFE, Membership
 from frontier.errors import StoreUnavailable
 from frontier.model import Member
-from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE
+from frontier.store.scripts import SCRIPTS
 
 TTL = 60.0
 
@@ -262,7 +262,7 @@ async def test_renaming_ends_though_replies_are_lost_and_names_change(
     lossy = Lossy(store)
     a = await join("a", lossy.run)
     lease = await a.take()
-    lossy.lost = LEASE_ACQUIRE
+    lossy.lost = SCRIPTS["lease_acquire"]
     for _ in range(2):
         clock.now += TTL
         await a.beat()
@@ -281,7 +281,7 @@ async def test_a_release_that_was_not_answered_is_cleared_up(store, join, execut
     lossy = Lossy(store)
     a, b = await join("a", lossy.run), await join("b")
     old = await a.take()
-    lossy.lost, lossy.executes = LEASE_RELEASE, executes
+    lossy.lost, lossy.executes = SCRIPTS["lease_release"], executes
     with pytest.raises(StoreUnavailable):
         await a.leases.release([7])
     lossy.lost = None

@@ -17,7 +17,6 @@ from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
-from frontier.store.scripts import CRAWL_OPEN
 from frontier.urls.fingerprint import seen_hash
 
 HOST = "a.example"
@@ -52,7 +51,7 @@ def crawl(blocking, unique):
     config = Config.from_settings({"FRONTIER_PARTITIONS": 1})
     keys = CrawlKeys(namespace, "one")
     shape = json.dumps(crawl_settings(config))
-    store.call(Call.to(CRAWL_OPEN, [keys.meta()], [shape, "site", "", "", SCHEMA]))
+    store.call(Call.to("crawl_open", [keys.meta()], [shape, "site", "", SCHEMA]))
     made = stored_crawl(store, namespace, "one")
     pushes = [
         Push(TEST, mark(number), QUEUE, 0, item_of(number)) for number in range(10)

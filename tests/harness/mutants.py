@@ -20,11 +20,7 @@ from frontier.node.ready_queues import ReadyQueues
 from frontier.node.reclaim import Reclaim
 from frontier.store import cluster_router
 from frontier.store.client import Store
-from frontier.store.scripts import (
-    LEASE_ACQUIRE,
-    NODE_BEAT,
-    SCRIPTS,
-)
+from frontier.store.scripts import SCRIPTS
 
 
 def _rewrite(script, old, new):
@@ -34,7 +30,7 @@ def _rewrite(script, old, new):
     digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     object.__setattr__(script, "source", source)
     object.__setattr__(script, "sha", digest)
-    cluster_router.LOADING = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS)
+    cluster_router.LOADING = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS.values())
 
 
 def given_up_while_started(engine):
@@ -169,7 +165,7 @@ def keeps_whatever_the_server(engine):
 def takes_without_comparing(engine):
     """A call that was late took a lease which was another than it had been."""
     _rewrite(
-        LEASE_ACQUIRE,
+        SCRIPTS["lease_acquire"],
         "if token ~= ARGV[4] or holder ~= ARGV[3] then",
         "if false then",
     )
@@ -177,12 +173,12 @@ def takes_without_comparing(engine):
 
 def drops_after_an_outage(engine):
     """After an outage the first node that beat took all others for dead."""
-    _rewrite(NODE_BEAT, " and resumed < now - ttl", "")
+    _rewrite(SCRIPTS["node_beat"], " and resumed < now - ttl", "")
 
 
 def lets_in_its_double(engine):
     """A process whose node id another has taken went on."""
-    _rewrite(NODE_BEAT, "process and not is_same then", "false then")
+    _rewrite(SCRIPTS["node_beat"], "process and not is_same then", "false then")
 
 
 def marks_crawls_alike(engine):
@@ -213,7 +209,7 @@ def counts_on_for_ever(engine):
 
 def takes_what_was_emptied(engine):
     """A partition whose contents were lost was taken like a new one."""
-    _rewrite(LEASE_ACQUIRE, "if born ~= ARGV[2] then", "if false then")
+    _rewrite(SCRIPTS["lease_acquire"], "if born ~= ARGV[2] then", "if false then")
 
 
 MUTANTS = {

@@ -53,7 +53,7 @@ class Told:
 
     def __init__(self):
         self.fates, self.windows, self.trace = [], [], []
-        self._names = {script.sha: script.name for script in SCRIPTS}
+        self._names = {script.sha: script.name for script in SCRIPTS.values()}
         self.quiet = True
 
     def draw(self, process, patience, commands):

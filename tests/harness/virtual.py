@@ -62,7 +62,7 @@ from redis.crc import key_slot  # noqa: E402
 import frontier.store.scripts as lua  # noqa: E402
 
 ASKED, READ = "redis.call('TIME')", "redis.call('HMGET', 'sim', 's', 'us')"
-for script in lua.SCRIPTS:
+for script in lua.SCRIPTS.values():
     source = script.source.replace(ASKED, READ)
     digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     object.__setattr__(script, "source", source)
@@ -125,7 +125,9 @@ class Server:
                 self._client.ping()
                 break
             real(0.01)
-        self._shas = {s.source: self._client.script_load(s.source) for s in lua.SCRIPTS}
+        self._shas = {
+            s.source: self._client.script_load(s.source) for s in lua.SCRIPTS.values()
+        }
         self._connection = self._client.connection_pool.get_connection()
         self._go = self._client.script_load(_GO)
         self._stop = self._client.script_load(_STOP)

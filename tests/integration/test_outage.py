@@ -29,6 +29,8 @@ def test_a_full_store_drops_no_node_and_nothing_is_started(serve, own_server, tm
                 CONCURRENT_REQUESTS="4",
             )
         until(lambda: len(site.answered) >= 20, "some pages")
+        # Beside which the buffers of connections, which come and go, are nothing.
+        client.setrange("other", 64 * 1024 * 1024, b"x")
         client.config_set("maxmemory", client.info("memory")["used_memory"])
         site.go_on()
         line = "nothing more is started. The crawl goes on by itself once"

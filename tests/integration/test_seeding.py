@@ -192,7 +192,7 @@ def test_a_crawl_that_nobody_runs_is_closed(cluster, said, an_open_crawl):
     cluster.store.run(
         [
             Call.command("HDEL", KEYS.nodes(), "n"),
-            Call.command("HDEL", KEYS.meta(), "seeding_ms"),
+            Call.command("DEL", KEYS.seeding()),
         ]
     )
     assert close("--yes")[0] == 0

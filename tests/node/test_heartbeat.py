@@ -4,7 +4,7 @@ import pytest
 
 from frontier.cluster.lease import BATCH
 from frontier.errors import CrawlLost, StoreUnavailable
-from frontier.store.scripts import LEASE_ACQUIRE
+from frontier.store.scripts import SCRIPTS
 
 TTL = 600.0
 
@@ -74,7 +74,7 @@ async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
     for partition in range(count):
         keys = crawl.partition(partition)
         db("HSET", keys.reserved, 1, b"5\n0:a.example\n0url")
-    b = parts_on(flaky(LEASE_ACQUIRE, 2), "b", partitions=count)
+    b = parts_on(flaky(SCRIPTS["lease_acquire"], 2), "b", partitions=count)
 
     with pytest.raises(StoreUnavailable):
         await b.heartbeat.beat()

@@ -7,7 +7,7 @@ import pytest
 
 from frontier.queue.reserve import Reservation
 from frontier.store.client import Call
-from frontier.store.scripts import QUEUE_RESERVE
+from frontier.store.scripts import SCRIPTS
 
 
 def urls(count, start=0):
@@ -53,7 +53,7 @@ async def test_what_is_queued_while_a_reply_says_that_nothing_is_left_comes(
     Redis writes those of one round of its loop in the reverse of the order in which it
     has run the calls, so it happens whenever both were sent before it had its turn.
     """
-    slow = late(store, QUEUE_RESERVE)
+    slow = late(store, SCRIPTS["queue_reserve"])
     node = await ready_on(slow, {0: [(b"1",)]})
     await slow.done.wait()
     await node.push(0, new_push(b"2"))

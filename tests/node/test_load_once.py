@@ -85,12 +85,9 @@ def test_a_list_that_is_loaded_cuts_no_other_ones_time(blocking, crawl, db):
     one, other = (SeedLock(crawl, name, name) for name in ("one", "other"))
     one.hold(store)
     other.hold(store)
-    until = int(db("HGET", crawl.meta(), "seeding_ms"))
+    until = db("ZRANGE", crawl.seeding(), 0, -1, "WITHSCORES")
     store.call(other.done_call())
-    assert int(db("HGET", crawl.meta(), "seeding_ms")) >= until
 
-    db("HSET", crawl.meta(), "seeding_ms", 0)  # a while later
-    one.hold(store, 1)
-    until = int(db("HGET", crawl.meta(), "seeding_ms"))
-    store.call(one.done_call())
-    assert int(db("HGET", crawl.meta(), "seeding_ms")) < until
+    one_before, other_before = until
+    assert db("ZSCORE", crawl.seeding(), "one") == one_before[1]
+    assert db("ZSCORE", crawl.seeding(), "other") < other_before[1]

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from owner import fetch, push
 
-from frontier.cluster.crawls import NOBODY, Launch, cancel_call, enter
+from frontier.cluster.crawls import NOBODY, Launch, enter
+from frontier.cluster.endings import cancel
 from frontier.cluster.job import Job
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CrawlInUse, StoreUnavailable, UnknownCrawl
@@ -143,12 +144,12 @@ class CutOff:
         self._store, self._left = store, most
         self.scan = store.scan
 
-    def run(self, calls):
+    def run(self, calls, **how):
         if calls:
             self._left -= 1
         if self._left < 0:
             raise StoreUnavailable("here", "cut off")
-        return self._store.run(calls)
+        return self._store.run(calls, **how)
 
     def call(self, call):
         return self.run([call])[0]
@@ -204,12 +205,12 @@ async def test_one_that_has_not_ended_is_not_deleted(ended, blocking, everything
         assert db("HGET", keys.meta(), "deleting_ms") is None
 
 
-async def test_nobody_joins_one_that_is_being_deleted(ended, blocking, db, store):
+async def test_nobody_joins_one_that_is_being_deleted(ended, blocking, db):
     keys = await ended(state="open")
     db("HSET", keys.nodes(), "n1", "1 1 0 abc")
-    await store.run([cancel_call(keys, ttl=TTL)])
+    cancel(blocking(), keys, ttl=TTL)
     with pytest.raises(StoreUnavailable):
-        await delete(CutOff(blocking(), 1), keys)
+        await delete(CutOff(blocking(), 2), keys)
 
     assert (await ended()).crawl_id == "site-2"
 

@@ -24,7 +24,6 @@ from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
-from frontier.store.scripts import SEEN_GIVE_UP
 from frontier.urls.fingerprint import seen_hash
 
 PARTITIONS = 3
@@ -75,7 +74,7 @@ class Crawl:
 
     def give_up(self, number):
         keys, layout = self.keys.partition(number), self.layout(number)
-        call = Call.to(SEEN_GIVE_UP, [keys.seen], [layout.era, layout.count])
+        call = Call.to("seen_give_up", [keys.seen], [layout.era, layout.count])
         assert self.store.call(call) == 1
 
     def export(self, path):

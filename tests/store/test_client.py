@@ -6,7 +6,6 @@ import pytest
 
 from frontier.errors import ConfigurationError, StoreRefused, StoreUnavailable
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
-from frontier.store.scripts import CRAWL_ALLOT
 
 
 def increment(name):
@@ -34,7 +33,7 @@ async def test_nothing_is_decoded(store, unique):
 
 
 async def test_a_server_that_forgot_the_scripts_gets_them_again(store, unique):
-    allot = Call.to(CRAWL_ALLOT, [unique], ["site"])
+    allot = Call.to("crawl_allot", [unique], ["site"])
     await store.call(Call.command("SCRIPT FLUSH"))
 
     assert await store.run([allot, increment(unique + "n"), allot]) == [
@@ -42,7 +41,7 @@ async def test_a_server_that_forgot_the_scripts_gets_them_again(store, unique):
         1,
         b"site-1",
     ]
-    after = Call.to(CRAWL_ALLOT, [unique], ["site", "", "site-1"])
+    after = Call.to("crawl_allot", [unique], ["site", "", "site-1"])
     assert await store.call(after) == b"site-2"
 
 
@@ -51,7 +50,7 @@ def test_a_thread_has_the_same_contract(blocking, unique):
     store.call(Call.command("SCRIPT FLUSH"))
 
     assert store.run(
-        [increment(unique), Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])]
+        [increment(unique), Call.to("crawl_allot", [unique + "s"], ["s"])]
     ) == [
         1,
         b"s-1",
@@ -72,7 +71,7 @@ async def test_an_error_in_a_script_is_told(store, unique):
     await store.call(Call.command("SET", unique, "text"))
 
     with pytest.raises(StoreRefused, match="WRONGTYPE"):
-        await store.call(Call.to(CRAWL_ALLOT, [unique], ["site"]))
+        await store.call(Call.to("crawl_allot", [unique], ["site"]))
 
 
 async def test_nobody_at_the_address_is_unavailable(tmp_path, stack):

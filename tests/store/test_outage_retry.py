@@ -85,6 +85,10 @@ async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
 
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
     await asyncio.gather(*waiting)
+    assert outage_retry.is_full, "nobody has looked"
+    watch = asyncio.ensure_future(outage_retry.watch_memory())
+    await until(lambda: outage_retry.available)
+    watch.cancel()
     texts = [record.getMessage() for record in caplog.records]
     refusals = [text for text in texts if "has no memory left (maxmemory)" in text]
     assert refusals

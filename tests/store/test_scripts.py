@@ -1,12 +1,14 @@
 import hashlib
 import re
 from importlib.resources import files
+from pathlib import Path
 
-from frontier.store import scripts
+import frontier
 from frontier.store.scripts import SCRIPTS, fragment, included
 from tests.harness.cases import each
 
 LUA = files("frontier.store") / "lua"
+PACKAGE = Path(frontier.__file__).parent
 LONGEST = 60
 """Lines of a script's own file, or of a fragment's, headers included."""
 
@@ -18,7 +20,7 @@ def names_in(directory):
 
 FILES, FRAGMENTS = names_in(LUA), names_in(LUA / "fragments")
 in_each_fragment = each("name", FRAGMENTS)
-script = each("script", SCRIPTS)
+script = each("script", SCRIPTS.values())
 
 
 def parts(script):
@@ -32,10 +34,12 @@ def split(source):
     return "\n".join(line[3:] for line in lines[:length]), "\n".join(lines[length:])
 
 
-def test_every_file_is_registered_and_every_registration_has_a_file():
-    assert sorted(script.name for script in SCRIPTS) == FILES
-    for one in SCRIPTS:
-        assert getattr(scripts, one.name.upper()) is one
+def test_every_script_is_called_and_every_call_has_a_script():
+    code = "".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py"))
+    called = re.findall(r'(?:Call|cls)\.to\(\s*"(\w+)"|Plan\("(\w+)"', code)
+
+    assert sorted({name for one in called for name in one if name}) == FILES
+    assert sorted(SCRIPTS) == FILES
 
 
 @each(
@@ -51,7 +55,7 @@ def test_a_script_and_a_fragment_can_be_read_at_once(path):
 
 
 def test_every_fragment_is_included_by_a_script_and_by_no_fragment():
-    used = {name for script in SCRIPTS for name in included(script.source)}
+    used = {name for script in SCRIPTS.values() for name in included(script.source)}
 
     assert sorted(used) == FRAGMENTS
     assert [name for name in FRAGMENTS if included(fragment(name))] == []
@@ -66,7 +70,7 @@ def test_a_fragment_says_what_it_is_and_declares_what_it_uses(name):
     made = set(re.findall(r"^local function (\w+)", code, re.MULTILINE))
     called = "\n".join(
         text.replace(fragment(name).partition("\n\n")[2], "")
-        for text in (one.source for one in SCRIPTS)
+        for text in (one.source for one in SCRIPTS.values())
         if name in included(text)
     )
     for function in made:
@@ -82,7 +86,7 @@ def test_a_fragment_calls_the_same_things_the_same(name):
     header, _ = split(fragment(name))
     own = re.findall(r"^((?:KEYS|ARGV)\[\d+\])  (\S+)", header, re.MULTILINE)
 
-    for user in (one for one in SCRIPTS if name in included(one.source)):
+    for user in (one for one in SCRIPTS.values() if name in included(one.source)):
         for declared, what in own:
             assert re.search(
                 rf"^{re.escape(declared)}  {what}\b", parts(user)[0], re.MULTILINE
@@ -147,14 +151,14 @@ def test_a_script_compiles_on_every_server(script, db):
 
 def test_fenced_scripts_begin_with_the_fence():
     for name in ("queue_reserve", "queue_ack", "queue_requeue", "queue_bury"):
-        _, body = parts(next(s for s in SCRIPTS if s.name == name))
+        _, body = parts(SCRIPTS[name])
         first = body.strip().splitlines()[0]
 
         assert first == "if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then"
 
 
 def test_a_seen_mark_and_its_place_in_a_queue_are_one_script():
-    (push,) = (one for one in SCRIPTS if one.name == "queue_push")
+    push = SCRIPTS["queue_push"]
 
     for command in ("SADD", "SETBIT", "BITFIELD", "RPUSH"):
         assert f"redis.call('{command}'" in parts(push)[1]

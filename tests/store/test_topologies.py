@@ -12,15 +12,6 @@ from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.store.address import Watch
 from frontier.store.client import CHANGED, HERE, BlockingStore, Call, Store
 from frontier.store.keys import CollectionKeys, CrawlKeys, round_id
-from frontier.store.scripts import (
-    COMMIT_MOVE,
-    CRAWL_ALLOT,
-    NODE_LEAVE,
-    QUEUE_PURGE,
-    QUEUE_REQUEUE,
-    QUEUE_RESERVE,
-    ROUND_NOTE,
-)
 from tests.topologies import (
     DEADLINE,
     SERVICE,
@@ -80,7 +71,7 @@ async def test_a_key_that_is_gone_ahead_is_found(cluster, primaries, unique):
     source = primaries.begin_move(slot, target)
     primaries.move_keys(slot, source, target)
 
-    calls = [Call.command("INCR", there), Call.to(CRAWL_ALLOT, [here], ["site"])]
+    calls = [Call.command("INCR", there), Call.to("crawl_allot", [here], ["site"])]
     assert await cluster.run([*calls, calls[0]]) == [2, b"site-1", 3]
     primaries.end_move(slot, target)
     assert await cluster.run([calls[0], calls[1]]) == [4, b"site-1"]
@@ -151,7 +142,7 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
         ready,
     ]
     taken = await cluster.call(
-        Call.to(QUEUE_RESERVE, names, [5, "LPOP", 1, "h", "0:h", 9])
+        Call.to("queue_reserve", names, [5, "LPOP", 1, "h", "0:h", 9])
     )
     assert taken == [[0, 8, b"0one", b"0two"]]
 
@@ -167,7 +158,7 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
     primaries.begin_move(slot, target)
     names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead, ready]
     back = [5, "LPUSH", 0, "", 9, 6, "0:h", 0, 8, 6, "0:h", 0]
-    assert await cluster.call(Call.to(QUEUE_REQUEUE, names, back)) == [2, 0]
+    assert await cluster.call(Call.to("queue_requeue", names, back)) == [2, 0]
     primaries.move(slot, target)
     assert await cluster.call(Call.command("LRANGE", ready, 0, -1)) == [
         b"0one",
@@ -189,7 +180,7 @@ def a_round_is_committed(unique):
         ("HSET", keys.crawl("crawl-1"), "sha-256:0", "value"),
         ("HSET", part, "sha-256:1", "value", "sha-256:2", "value"),
     ]
-    move = Call.to(COMMIT_MOVE, names, ["crawl-1", "me", 60_000, 0, 100])
+    move = Call.to("commit_move", names, ["crawl-1", "me", 60_000, 0, 100])
     return setup, move, [b"0", 2, 1, 0]
 
 
@@ -202,7 +193,7 @@ def a_round_of_a_site_ends(unique):
         ("HSET", names[1], *site, "whole", 1, "feeds", 1),
     ]
     feeds = msgpack.packb([["x", 2, "feed:x", "known"]])
-    return setup, Call.to(ROUND_NOTE, names, ["s", 1, "", feeds, 0]), b"noted"
+    return setup, Call.to("round_note", names, ["s", 1, "", feeds, 0]), b"noted"
 
 
 def what_waits_is_hastened(unique):
@@ -214,7 +205,7 @@ def what_waits_is_hastened(unique):
         ("RPUSH", names[3], "0:h\ntwo"),
     ]
     args = ["", "9000", "waiting", 0, 9, "1000", "0:h\none"]
-    return setup, Call.to(QUEUE_PURGE, names, args), [1, 0]
+    return setup, Call.to("queue_purge", names, args), [1, 0]
 
 
 def the_last_node_leaves(unique):
@@ -230,7 +221,7 @@ def the_last_node_leaves(unique):
         ("RPUSH", names[5], "1 1 joined 1 a"),
         ("RPUSH", names[6], "x"),
     ]
-    leave = Call.to(NODE_LEAVE, names, ["a", "{}", "", "p", 60_000, 1])
+    leave = Call.to("node_leave", names, ["a", "{}", "", "p", 60_000, 1])
     return setup, leave, [0, b"open"]
 
 
@@ -254,7 +245,10 @@ async def test_scripts_are_loaded_before_what_follows_them(primaries, connect, u
     for one in primaries.primaries:
         one.ask("SCRIPT", "FLUSH")
     store = connect(primaries)
-    calls = [Call.to(CRAWL_ALLOT, [unique], ["site"]), Call.command("HGETALL", unique)]
+    calls = [
+        Call.to("crawl_allot", [unique], ["site"]),
+        Call.command("HGETALL", unique),
+    ]
 
     _, stored = await store.run(calls)
     assert stored[b"open"] == b"site-1"
@@ -328,7 +322,9 @@ async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
         if one is not owner:
             one.ask("CONFIG", "SET", "cluster-node-timeout", 1000)
     assert await patiently(store, Call.command("GET", unique)) == b"x"
-    assert await patiently(store, Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])) == b"s-1"
+    assert (
+        await patiently(store, Call.to("crawl_allot", [unique + "s"], ["s"])) == b"s-1"
+    )
 
 
 async def test_a_takeover_while_the_old_primary_lives_is_noticed_by_any_call(
@@ -381,7 +377,7 @@ async def test_sentinels_new_primary_is_found(connect, stack, unique):
     await store.call(Call.command("SET", unique, "x"))
     assert store.where.startswith("frontier of 127.0.0.1:")
     servers.primary.ask("CONFIG", "SET", "min-replicas-to-write", 2)
-    for call in (Call.command("INCR", "n"), Call.to(CRAWL_ALLOT, ["m"], ["s"])):
+    for call in (Call.command("INCR", "n"), Call.to("crawl_allot", ["m"], ["s"])):
         with pytest.raises(StoreUnavailable, match="NOREPLICAS"):
             await store.call(call)
     servers.primary.ask("CONFIG", "SET", "min-replicas-to-write", 0)
@@ -396,7 +392,7 @@ async def test_sentinels_new_primary_is_found(connect, stack, unique):
     assert await patiently(store, Call.command("GET", unique)) == b"x"
     servers.primary.signal(signal.SIGCONT)
     assert thread.call(Call.command("GET", unique)) == b"x"
-    assert await store.call(Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])) == b"s-1"
+    assert await store.call(Call.to("crawl_allot", [unique + "s"], ["s"])) == b"s-1"
     await store.call(Call.command("SET", unique, "y"))
     assert thread.call(Call.command("GET", unique)) == b"y"
 

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from frontier.cluster.crawls import Run
     from frontier.queue.due import Again
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
+    from frontier.store.calls import Run
     from frontier.store.keys import CrawlKeys
 
 

@@ -1,8 +1,9 @@
 -- crawl_finish: end a crawl that has nothing left to do.
 -- include: clock pause
 --
--- KEYS[1]  meta   hash {state, born, paused, seeding_ms, swept_ms, resumed_ms, ...}
+-- KEYS[1]  meta   hash {state, born, paused, swept_ms, resumed_ms, ...}
 -- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
+-- KEYS[3]  seeding sorted set of seed lists that are loaded, by until when it stays open
 -- ARGV[1]  ttl_ms a node that was silent for longer is dead
 -- ARGV[2]  born   of the crawl that the caller knows; '' if it has none
 --
@@ -32,9 +33,6 @@ for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
     return 0
   end
 end
-local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0
-if seeding > now then
-  return 0
-end
+if redis.call('ZCOUNT', KEYS[3], now_text, '+inf') > 0 then return 0 end
 redis.call('HSET', KEYS[1], 'state', 'finished', 'finished_ms', now_text)
 return 1

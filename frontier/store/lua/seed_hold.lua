@@ -1,9 +1,10 @@
 -- seed_hold: be the one command that loads a seed list, and say how far it is.
 -- include: clock
 --
--- KEYS[1]  meta      hash {state, seeding_ms, seeding, ...}
+-- KEYS[1]  meta      hash {state, ...}
 -- KEYS[2]  seed_lists  hash: digest of a seed list to how many lines are done
 -- KEYS[3]  lock      string: the command that loads it
+-- KEYS[4]  seeding   sorted set: digests of lists, by until when each keeps the crawl open
 -- ARGV[1]  list_id   digest of the seed list
 -- ARGV[2]  holder    name of the command
 -- ARGV[3]  ttl_ms    how long the lock lives, and the crawl stays open
@@ -26,10 +27,6 @@ if lines > 0 then
   redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', lines))
 end
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
-local open_until = math.max(now + tonumber(ARGV[3]), math.min(now + 60000,
-  tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0))
-local before = redis.call('HMGET', KEYS[1], 'seeding_ms', 'seeding')
-local alone = (tonumber(before[1] or '') or 0) <= now or before[2] == ARGV[1]
-redis.call('HSET', KEYS[1], 'seeding_ms', string.format('%.0f', open_until),
-  'seeding', alone and ARGV[1] or 'several')
+redis.call('ZADD', KEYS[4], string.format('%.0f', now + tonumber(ARGV[3])), ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now_text)
 return {'yours', lines}
