@@ -6,15 +6,15 @@ What always holds:
     a `Stored` is returned after both. (With fsync ``close``, "on disk" means handed
     to the operating system: it survives this process, not a power cut.)
 2.  A revisit refers to an original in the index, or to a response before it in the
-    same batch. That precedes it in the file, or is in a file closed before: a file
-    cut off at any record never has a revisit without its original.
+    same batch. Such a response precedes it in the file, or is in a file closed before:
+    a file cut off at any record never has a revisit without its original.
 3.  A batch is written whole, in order. If an `OSError` interrupts it, it is rolled
     back and written again.
 
 Each batch costs one lookup, one sync (or one per exchange, by the setting) and one
 addition to the index. While the disk or the index fails, it is tried again after 0.1 s,
-then after longer and longer pauses up to 2 s, until it works or the archive is stopped:
-then what is not on disk and in the index is not reported as stored.
+then after longer and longer pauses up to 2 s, until it works or the archive is stopped.
+In the latter case, what is not on disk and in the index is not reported as stored.
 """
 
 from __future__ import annotations
@@ -78,23 +78,24 @@ class Counters:
     revisit_bytes: int = 0
     """Payload bytes that the revisits left out, before compression."""
     conserved_bytes: int = 0
-    """By how much smaller the revisits' records are than their originals'."""
+    """Bytes by which the revisits' records are smaller than their originals'."""
     records: int = 0
-    """Of all types, the warcinfo records included."""
+    """Records of all types, including the warcinfo records."""
     written_bytes: int = 0
     """Compressed, as in the files."""
     files: int = 0
-    """That were begun."""
+    """Files that were begun."""
     lookup_seconds: float = 0.0
     """Time spent waiting for the index's answers to lookups."""
     unmodified: int = 0
-    """304s that we asked for; revisits, too, but of no payload that was sent."""
+    """304s that we asked for: written as revisits, but not counted in `revisits`, since
+    no payload was sent."""
     statistics: Statistics = field(default_factory=Statistics)
     cdx: Asked = field(default_factory=Asked)
     """What the CDX servers were asked for."""
 
     def report(self) -> dict[str, int]:
-        """All of it that the crawl's report has, as whole numbers."""
+        """The figures that go into the crawl's report, as whole numbers."""
         kinds = {}
         for kind, (payloads, size) in self.statistics.kinds.items():
             kinds["new_payloads" if kind == "new" else kind] = payloads
@@ -118,7 +119,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveConfig:
-    """How exchanges are archived, and who takes part beside the files and the index."""
+    """How exchanges are archived, and what takes part besides files and index."""
 
     fsync: str = Fsync.BATCH
     rules: Rules = field(default_factory=Rules)
@@ -126,18 +127,18 @@ class ArchiveConfig:
     decode: bool = False
     """Whether bodies are stored without their Content-Encoding."""
     history: History | None = None
-    """Gets what URLs answered."""
+    """Is told what URLs answered."""
     servers: CdxServers | None = None
-    """Are asked for what the index does not know."""
+    """Are asked for originals that the index does not have."""
     room: Room | None = None
     log: CrawlLog | None = None
-    """Gets a line of each attempt."""
+    """Gets a line for each attempt."""
 
 
 class BatchWriter:
     """Writes batches of exchanges with one `WarcWriter` and one `Index`.
 
-    Once *stopping* is set, nothing is waited for any more.
+    Once *stopping* is set, it no longer waits for a disk or an index that fails.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class BatchWriter:
         return stored
 
     def write_outlinks(self, found: Sequence[tuple[Outlinks, Stored]]) -> None:
-        """Write a record of its links for each page of *found*.
+        """Write, for each page of *found*, a record of its links.
 
         Raises:
             WriterStopped: The disk failed and *stopping* is set.
@@ -204,7 +205,7 @@ class BatchWriter:
             self._until_written(lambda _: log.write(lines))
 
     def _on_disk(self, size: int, append: Callable[[], None]) -> None:
-        """Have what *append* writes, of about *size* bytes, on disk."""
+        """Call *append*, which writes about *size* bytes, until they are on disk."""
 
         def write(attempt: int) -> None:
             if attempt:
@@ -243,7 +244,7 @@ class BatchWriter:
             return
 
     def _claim(self, size: int) -> None:
-        """Have room for *size* bytes; or close the file, so that it can be moved."""
+        """Claim room for *size* bytes; if there is none, let the file go: close it."""
         if self._config.room is not None:
             try:
                 self._config.room.claim(size)
@@ -254,10 +255,10 @@ class BatchWriter:
     def _append(
         self, items: list[Item], known: dict[str, Original], stored: list[Stored]
     ) -> None:
-        """Write what *stored* lacks of *items*, and add it to *stored*.
+        """Write those of *items* that *stored* lacks, and add them to *stored*.
 
-        First what was rolled back is taken out: a file that was closed in the midst of
-        the batch keeps its records.
+        Records that were rolled back are taken out of *stored* first; a file that was
+        closed in the middle of the batch keeps its records.
         """
         while stored and not self._writer.keeps(stored[-1]):
             stored.pop()
@@ -290,7 +291,7 @@ class BatchWriter:
     def _ask_servers(
         self, items: list[Item], known: dict[str, Original]
     ) -> dict[str, Original]:
-        """What CDX servers have of that which the index does not know."""
+        """The originals at CDX servers, for payloads that the index does not have."""
         servers = self._config.servers
         if servers is None or self._stopping.is_set():
             return {}

@@ -1,8 +1,8 @@
-"""Which crawl a file is of, where several had one name.
+"""Tells which crawl a file is from, where several had the same name.
 
 A crawl is born with a random mark (`frontier.store.keys`). A crawl log begins with a
-line about it, `line`; a WARC file has it in its warcinfo record, as `FIELD`. A file
-without one, as others write them, may be of any crawl.
+line about it; a WARC file has it in its warcinfo record, as `FIELD`. A file without a
+mark, such as other tools write, may be from any crawl.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 FIELD = "crawl-born"
 URL = "frontier:born"
-"""In the place of the URL that a line of a crawl log is about."""
+"""Stands where other lines of a crawl log have the URL that they are about."""
 NOTE = "born:"
 """What the annotation of that line begins with."""
 _LINE = 1 << 12
-"""Bytes, at most, of a first line that is looked at."""
+"""Most bytes of a first line that are looked at."""
 _MARK = "[0-9A-Za-z]{1,64}"
 _IN_LOG = re.compile(rf" {URL} .* {NOTE}({_MARK})$".encode())
 _IN_WARC = re.compile(rf"^{FIELD}: ({_MARK})\r?$".encode(), re.MULTILINE)
@@ -44,5 +44,5 @@ def birth_of(file: IO[bytes], name: str) -> str:
             first = next(records_in(file, name), None)
             found = _IN_WARC.search(first.block) if first is not None else None
     except (BadWarc, EOFError, ValueError, zlib.error):
-        return ""  # who reads it tells what is wrong with it
+        return ""  # whoever reads the file reports what is wrong with it
     return found[1].decode() if found else ""

@@ -1,10 +1,10 @@
-"""What is in WARC files, for people: a list of their captures, and one of them whole.
+"""Shows people what is in WARC files: a list of captures, or one of them in full.
 
 What always holds:
 
-1.  Files are of anybody: memory is bounded whatever they say of themselves, and a
-    file that is cut or damaged gives what it has up to there, and is named.
-2.  Nothing that a terminal would obey leaves `Capture.line` and `shown`; `raw` gives
+1.  Files may be from anybody: memory is bounded whatever sizes they state, and a file
+    that is cut off or damaged gives what it has up to there, and is named.
+2.  Nothing that a terminal would obey comes from `Listed.line` or `shown`; `raw` gives
     the bytes as they are, and says so.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frontier.warc.reader import Found
 
 BODY_LIMIT = 4 << 20
-"""Bytes of a record that are read to show it."""
+"""Most bytes of a record that are read to show it."""
 _TEXT = re.compile(r"text/|application/(?:.*\+)?(?:json|xml|javascript)|.*warc-fields")
 _CHARSET = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})")
 _END = b"\r\n\r\n"
@@ -39,13 +39,13 @@ _LINES = str.maketrans({"\r": None})
 
 
 class Listed(NamedTuple):
-    """A record of a file, and what a reader asks for first."""
+    """A record of the file *path*, with the facts that a list shows."""
 
     path: Path
     capture: Capture
 
     def facts(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
+        """The record as data for JSON."""
         one = self.capture
         return {
             "file": str(self.path),
@@ -60,7 +60,7 @@ class Listed(NamedTuple):
         }
 
     def line(self) -> str:
-        """One line of a list."""
+        """The record as one line of a list."""
         one = self.capture
         words = (
             f"{one.date:<27}",
@@ -75,13 +75,13 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which captures are listed; what is empty lets all through."""
+    """Which captures are listed; a field that is empty lets all through."""
 
     url: str = ""
-    """A URL, or a pattern of the shell's, as ``https://example.org/*``."""
+    """A URL, or a shell pattern such as ``https://example.org/*``."""
     statuses: frozenset[int] = frozenset()
     mime: str = ""
-    """A media type, or a pattern of the shell's."""
+    """A media type, or a shell pattern."""
 
     def takes(self, one: Capture) -> bool:
         """Whether a capture is listed."""
@@ -94,10 +94,10 @@ class Wanted:
 
 
 def captures(path: Path, kinds: Collection[str] = INDEXED) -> Iterator[Listed]:
-    """The captures in the file *path*, in its order; of no *kinds*, all records.
+    """The captures in the file *path*, in its order; if *kinds* is empty, all records.
 
     Raises:
-        BadWarc: It is cut or damaged; what is before that was given.
+        BadWarc: It is cut off or damaged; what is before that was yielded.
         OSError: It cannot be read.
     """
     return (one for one in _records(path, 0) if not kinds or one.capture.kind in kinds)
@@ -107,7 +107,7 @@ def at(path: Path, offset: int) -> Listed:
     """The record that begins at *offset*.
 
     Raises:
-        BadWarc: None does.
+        BadWarc: No record begins there.
         OSError: The file cannot be read.
     """
     with closing(_records(path, offset)) as records_there:

@@ -33,7 +33,7 @@ SUFFIX = ".cdxj"
 class Listing:
     """How indexes are written.
 
-    Keys are by *rules*, which an index then says; without they are pywb's.
+    Keys are made by *rules*, which the index then names; without *rules*, by pywb's.
     """
 
     def __init__(self, rules: RuleSet | None = None, *, mode: int = FILE_MODE) -> None:
@@ -55,8 +55,8 @@ class Listing:
     ) -> None:
         """Write the index of *path*, a whole file that may still be called ``.open``.
 
-        *made* are its lines, if another knows them.
-        *unlisted* is told which records no line can be made of.
+        *made* are its lines, if the caller has them.
+        *unlisted* is told of each record that no line can be made of.
 
         Raises:
             OSError: It cannot be written, or *path* not read.
@@ -92,11 +92,11 @@ _PACKED = (".warc", ".warc.gz", ".warc.zst")
 
 
 def beside_of(path: Path, of: Path | None = None) -> Path:
-    """Where the index of the WARC file *path* is.
+    """The path of the index of the WARC file *path*.
 
-    A file may be in its directory packed and not, as ``x.warc`` and ``x.warc.gz``: then
-    each has an index by its whole name. Whether it is so is seen where the file *of* is
-    from which *path* is made, since not all may be made yet.
+    If a directory has a file both packed and not, as ``x.warc`` and ``x.warc.gz``, each
+    has an index with its whole name. If *path* is made from the file *of*, it is the
+    directory of *of* that is looked at, since not all files may be made yet.
     """
     name = path.name.removesuffix(".gz").removesuffix(".zst").removesuffix(".warc")
     near = path if of is None else of

@@ -1,28 +1,28 @@
-"""The records of a file, however they are packed.
+"""Reads the records of a file, however it is packed.
 
 What always holds:
 
 1.  How a file is packed follows from its first bytes and its first record, never from
     its name.
 2.  A record that has a member of its own is found by the member's offset. Any other is
-    found by the offset that it has in the unpacked file: that is read from its begin.
-3.  The reader goes back once, to the first record: how it is packed is seen before.
+    found by its offset in the unpacked file, which is read from the start.
+3.  The reader goes back once, to the first record, after it saw how that is packed.
 
-ARC files, the format before WARC: its records, as the WARC records that they become.
+Records of ARC, the format before WARC, are read as the WARC records that they become.
 
-Of that always holds:
+What always holds for those:
 
-1.  A record ends where its length says. The line end behind it may be there or not:
-    Heritrix and others differ, and between versions too.
-2.  Nothing is lost: the block is the bytes that it was, and the line in front of it is
-    in the header `LINE`.
-3.  The id of a record follows from the file's name, its place and its line: whoever
-    reads the file again finds the same.
+1.  A record ends where its length says. The line end after it may be missing: Heritrix
+    and other tools differ, even between their versions.
+2.  Nothing is lost: the block keeps its bytes, and the line before it is in the header
+    `LINE`.
+3.  The id of a record follows from the file's name, its offset and its line: whoever
+    reads the file again gets the same.
 
-Version 1 has ``URL IP-address Archive-date Content-type Archive-length`` in front of
-each block; version 2 has five more fields before the length. What a server has
-answered with HTTP is a response, all else (``dns:``, FTP) a resource of the declared
-type, and the record that describes the file is metadata.
+Version 1 has ``URL IP-address Archive-date Content-type Archive-length`` before each
+block; version 2 has five more fields before the length. An HTTP response becomes a
+response, everything else (``dns:``, FTP) a resource of the declared type, and the
+record that describes the file becomes metadata.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ _END = b"\r\n\r\n"
 
 
 class Packing(NamedTuple):
-    """What a file is."""
+    """How a file is packed."""
 
     is_arc: bool
     shared: str = ""
-    """What several records share, ``gzip member`` or ``zstd frame``: none of them can
-    be read by its offset. Empty if each has one of its own, or is not packed."""
+    """What several records share, ``gzip member`` or ``zstd frame``, so that none can
+    be read by its offset. Empty if each has its own, or the file is not compressed."""
 
 
 def packing_of(file: IO[bytes]) -> Packing:
-    """How *file* is packed; its position is another then.
+    """How *file* is packed; this moves its position.
 
     Raises:
         ConfigurationError: The package for zstd is not installed.
@@ -88,8 +88,8 @@ def packing_of(file: IO[bytes]) -> Packing:
             return Packing(is_arc)
         if (found := next(of_members(members, first), None)) is not None:
             found.finish()
-            # Fewer line ends than usual are behind its block, if it has less than is
-            # wanted: they may be in the next member.
+            # With fewer bytes than wanted, line ends are missing after its block: they
+            # may be in the next member.
             is_own = found.fault is None and (
                 is_arc
                 or members.given >= members.wanted
@@ -97,7 +97,7 @@ def packing_of(file: IO[bytes]) -> Packing:
                 or members.peek(len(_WARC)).upper() == _WARC
             )
     except BadWarc:
-        pass  # whoever reads the records tells what is wrong
+        pass  # whoever reads the records reports what is wrong
     if is_own:
         return Packing(is_arc)
     return Packing(is_arc, "zstd frame" if is_zstd(begin) else "gzip member")
@@ -110,13 +110,13 @@ def every_record(
     *,
     is_lenient: bool = False,
 ) -> Iterator[Found]:
-    """Yield the records of *file*, which is called *name*, to be read.
+    """Yield the records of *file*, called *name*, with blocks still to be read.
 
-    Those of an ARC file have headers as `frontier.warc.containers` makes them. With
+    Records of an ARC file have the headers that `frontier.warc.containers` makes. With
     *is_lenient*, WARC heads are read as `LENIENT` does. *wrong*: see `of_members`.
 
     Raises:
-        BadWarc: It is cut off, or is no such file; what is before that was given.
+        BadWarc: It is cut off, or is no such file; records before that were yielded.
         OSError: It cannot be read.
     """
     is_arc, shared = packing_of(file)
@@ -132,7 +132,7 @@ def every_record(
 
 
 def _content(members: Members) -> Iterator[bytes]:
-    """What is in all *members*."""
+    """The content of all *members*."""
     while members.next():
         yield from members.rest()
 
@@ -140,7 +140,7 @@ def _content(members: Members) -> Iterator[bytes]:
 BEGIN = b"filedesc:"
 """What an ARC file begins with."""
 LINE = "X-Frontier-Arc-Header"
-"""The header that has the line which was in front of the block."""
+"""The header that has the line that was before the block."""
 _LINE_LIMIT = 1 << 15
 _DATE = re.compile(rb"[0-9]{12,17}")
 _TYPE = re.compile(r"[!-~]+/[!-~]+(?: *;[ -~]*)?")
@@ -183,7 +183,7 @@ ARC: Begin = _arc
 
 
 def _date_at(fields: list[bytes]) -> int:
-    """Which of *fields* is the date; 0 if none is. A URL may have spaces in it."""
+    """The index of the date in *fields*; 0 if there is none. URLs may have spaces."""
     count = len(fields)
     if count >= 10 and _DATE.fullmatch(fields[-8]) and fields[-3].isdigit():
         return count - 8
@@ -207,7 +207,7 @@ def _content_type(kind: str, declared: str) -> str:
 
 
 def _date(name: str, offset: int, digits: bytes) -> str:
-    """WARC-Date of an Archive-date; of one with a fraction, too."""
+    """The WARC-Date of an Archive-date, without its fraction if it has one."""
     text = digits.decode("ascii")[:14].ljust(14, "0")
     year, rest = text[:4], [text[at : at + 2] for at in range(4, 14, 2)]
     month, day, hour, minute, second = map(int, rest)

@@ -1,8 +1,8 @@
-"""Content codings, undone before a payload is stored, where that is wanted.
+"""Undoes content codings before a payload is stored, where that is wanted.
 
 A body that cannot be decoded is stored as received: if its coding is unknown, if it
-is damaged or cut, or if it grows beyond `LIMIT`. Its head is then as received, too, so
-head and body always agree.
+is damaged or cut off, or if it grows beyond `LIMIT`. Its head then stays as received,
+too, so head and body always agree.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from frontier.model import Body, Exchange
 
 LIMIT = 256 * 1024 * 1024
-"""Most bytes that a body is decoded to."""
+"""Most bytes that a decoded body may have."""
 
 _BLOCK = 1 << 16
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
@@ -96,7 +96,7 @@ class _Brotli:
 
 
 def _inflated(body: Body, new: Callable[[], Any], *, is_joined: bool = False) -> bytes:
-    """What one member, or frame, of *body* has; if it *is_joined*, what all have."""
+    """The content of *body*, one member or frame; several only if it *is_joined*."""
     parts, size, inflate = [], 0, new()
     for start in range(0, len(body), _BLOCK):
         data = part = bytes(body[start : start + _BLOCK])

@@ -13,7 +13,7 @@ What always holds:
 2.  The operating system has an attempt's line before the attempt is reported as done:
     a kill loses no line. Lines are forced to disk when the file is closed, so a power
     cut may take the last ones; it takes no records.
-3.  A disk that takes no lines is waited for, as one that takes no records.
+3.  While the disk takes no lines, the archive waits, as it does for records.
 """
 
 from __future__ import annotations
@@ -46,29 +46,30 @@ logger = logging.getLogger(__name__)
 
 SUFFIX = ".crawl.log"
 MAX_BYTES = 100_000_000
-"""Of a file, after which the next is begun: some 400,000 lines."""
+"""The size of a file after which the next is begun: some 400,000 lines."""
 _BLOCK = 1 << 16
 _TRUNCATED = {"length": "lenTrunc", "time": "timeTrunc"}
-"""Reason of WARC-Truncated to Heritrix's annotation."""
+"""Heritrix's annotation, by the reason in WARC-Truncated."""
 _NO_HEAD = {"time": -4}
-"""The same to Heritrix's code for what had no HTTP head; else its connection broke."""
+"""Heritrix's status where no HTTP head came, by that reason; for others, -3: the
+connection broke."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a line says; the columns are in this order but for the time."""
+    """What a line says, in the order of its columns; `found` also has the seed."""
 
     ended: float
-    """Seconds since the Unix epoch at which it was over."""
+    """When it was over, in seconds since the Unix epoch."""
     status: int
-    """Of HTTP, or one of Heritrix's ``FetchStatusCodes``, which are below 0."""
+    """HTTP's, or one of Heritrix's ``FetchStatusCodes``, which are below 0."""
     size: int
-    """Of the body, in bytes; -1 if none came."""
+    """The size of the body, in bytes; -1 if none came."""
     url: str
     found: Found | None
     mime: str
     started: float
-    """Seconds since the Unix epoch; 0 if nothing was sent."""
+    """When it was sent, in seconds since the Unix epoch; 0 if nothing was sent."""
     digest: str
     notes: tuple[str, ...]
 
@@ -98,7 +99,7 @@ class Entry:
 
 
 def entry_of(given: Exchange | Attempt, stored: Stored | None) -> Entry:
-    """What there is to say of *given*, which was *stored*, if it was."""
+    """The entry for *given*; *stored* is where it is, if it is in a WARC file."""
     if isinstance(given, Attempt):
         x = given
         facts = x.ended, x.status, x.size, x.url, x.found, x.mime, x.started
@@ -127,7 +128,7 @@ class CrawlLog:
 
     Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.crawl.log``, and
     begin with a line about the mark with which the crawl was *born*, if it has one.
-    *closed* is called with the path of each.
+    *closed* is called with the path of each once it is closed.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class CrawlLog:
             return
         file = self._file
         if file is not None and (file.published or file.size >= self._max_bytes):
-            self._finish()  # before: what raises behind them would write them twice
+            self._finish()  # first: if it failed after them, they would come twice
         self._file = file = self._file or self._series.begin()
         lines = [entry.encode() for entry in entries]
         try:
@@ -164,7 +165,7 @@ class CrawlLog:
             raise
 
     def close(self) -> None:
-        """Close the file; one that cannot be is left to `repair_logs`."""
+        """Close the file; if it cannot be closed, it is left to `repair_logs`."""
         try:
             self._finish()
         except OSError as error:
@@ -178,7 +179,7 @@ class CrawlLog:
                 self._file = None
 
     def _head(self) -> list[bytes]:
-        """What is before the first attempt, as a line that is no fetch."""
+        """The line before the first attempt, which is not about a fetch."""
         if not self._born:
             return []
         note = f"{NOTE}{self._born}"
@@ -213,7 +214,7 @@ def logs_of(directory: Path, crawl_id: str) -> list[Path]:
 
 
 def _whole(file: FileIO) -> int:
-    """Up to where *file* has whole lines."""
+    """The offset at which the last whole line of *file* ends."""
     end = file.seek(0, os.SEEK_END)
     while end > 0:
         begin = max(0, end - _BLOCK)

@@ -1,12 +1,12 @@
-"""How much a directory of WARC files may take, whatever its disk can.
+"""Limits how much of the disk a directory of WARC files may take.
 
 What always holds:
 
-1.  Nothing is begun that would leave less than *min_free* bytes of the disk free, or
-    make the directory's files larger than *max_bytes*. Only in an empty directory
-    the latter does not hold, or something larger would wait for ever. Without room
-    there is an `OSError`, and the archive waits as for a full disk.
-2.  Free bytes are checked each time. The size of the files is exact but for what
+1.  No write is begun that would leave less than *min_free* bytes of the disk free, or
+    make the directory's files larger than *max_bytes*. An empty directory is exempt
+    from the latter, or a larger write would wait for ever. Without room an `OSError`
+    is raised, and the archive waits as for a full disk.
+2.  Free space is checked each time. The size of the files is exact except for what
     other nodes write in `INTERVAL` seconds, and for the framing of records.
 """
 
@@ -29,7 +29,7 @@ INTERVAL = 5.0
 
 
 class Room:
-    """What *directory* may take; a limit of 0 is none."""
+    """The room for files in *directory*; a limit of 0 means no limit."""
 
     def __init__(self, directory: Path, min_free: int = 0, max_bytes: int = 0) -> None:
         self._directory = directory
@@ -39,7 +39,7 @@ class Room:
         self._due = 0.0
 
     def claim(self, size: int) -> None:
-        """Take *size* bytes, or raise.
+        """Claim room for *size* bytes.
 
         Raises:
             OSError: There is no room for them now.
@@ -75,7 +75,7 @@ class Room:
     def _count(self) -> int:
         """The bytes of all files in the directory, whoever wrote them.
 
-        But not of crawl logs that are being written: nobody can send those away.
+        Crawl logs that are being written do not count: nobody can move those away.
         """
         total = 0
         with os.scandir(self._directory) as entries:
@@ -86,5 +86,5 @@ class Room:
                     if entry.is_file(follow_symlinks=False):
                         total += entry.stat(follow_symlinks=False).st_size
                 except FileNotFoundError:
-                    continue  # it was sent away meanwhile
+                    continue  # it was moved away meanwhile
         return total

@@ -2,12 +2,12 @@
 
 What always holds:
 
-1.  Files are written as `frontier.append_file` has it.
+1.  Files are written as `frontier.append_file` says.
 2.  A file begins with a warcinfo record, which is on disk before anything
     follows it. The records of one exchange are neighbours in one file.
 3.  After an `OSError` nothing is appended before `WarcWriter.rollback` has worked.
-4.  The line of a capture for the index beside its file is kept, and rolled back, with
-    its records. The index is written when the file's last byte is on disk and before
+4.  The line of a capture, for the index beside its file, is kept or rolled back with
+    its records. The index is written after the file's last byte is on disk and before
     it gets its final name. Lines wait on disk: those of a file of 1 GB may take 100 MB.
 
 Nothing here is thread-safe: a writer belongs to one thread at a time.
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from frontier.warc.records import Record
 
 COMPRESSION_LEVEL = 2
-"""Of ISA-L: files as large as zlib's at level 6 makes them, six times as fast."""
+"""ISA-L's level: files as large as those of zlib's level 6, made six times as fast."""
 _GZIP = 31  # gzip framing with the largest window; writes mtime 0
 _WRITE_SIZE = 1 << 20
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
@@ -68,13 +68,13 @@ class WarcConfig:
     crawl_id: str
     node_id: str
     max_bytes: int = 1_000_000_000
-    """A file that has them is closed."""
+    """A file of this size is closed."""
     max_seconds: float = 0
-    """So long after its beginning a file is closed; 0 for never."""
+    """A file is closed this long after it was begun; 0 for never."""
     warcinfo: Mapping[str, str] = field(default_factory=dict)
-    """What the first record of each file says of the crawl."""
+    """What the first record of each file says about the crawl."""
     rules: str = ""
-    """The rules of canonicalization, as JSON: a record of each file."""
+    """The canonicalization rules as JSON, which become a record in each file."""
     block_digest: bool = True
     metadata: bool = False
     """Whether each exchange gets a record of how it was found."""
@@ -84,7 +84,7 @@ class WarcConfig:
 
 
 class Series:
-    """Makes the files of one node, each with the next number, which end in *suffix*."""
+    """Makes the files of one node, whose names have serial numbers and *suffix*."""
 
     def __init__(
         self, config: WarcConfig, clock: Callable[[], float], suffix: str
@@ -132,15 +132,15 @@ class WarcWriter:
         self._clock = clock
         self._series = Series(config, clock, ".warc.gz")
         self.files = 0
-        """That were begun."""
+        """Files that were begun."""
         self._file: AppendFile | None = None
         self._warcinfo_id = ""
         self._warcinfo_end = 0
         self._lines: IO[bytes] | None = None
-        """Of the index of the open file, without a name."""
+        """The lines of the open file's index, in a file without a name."""
         self._new_lines: list[bytes] = []
         self._kept = (self.tally, 0)
-        """What `rollback` goes back to, with the size of `_lines`."""
+        """The tally, and the size of `_lines`, that `rollback` goes back to."""
 
     def append(
         self, exchange: Exchange, digest_hex: str, original: Original | None = None
@@ -196,8 +196,8 @@ class WarcWriter:
     def append_outlinks(self, found: Outlinks, page: Stored) -> None:
         """Write the links of *page*, which was appended before.
 
-        The file is never changed for it, so that `rollback` undoes all that was
-        written so since the last `sync`.
+        The file is not rotated for it, so that `rollback` undoes all outlinks that
+        were written since the last `sync`.
 
         Raises:
             OSError: Call `rollback`, then try again.
@@ -211,7 +211,7 @@ class WarcWriter:
         self._write(file, about)
 
     def flush(self) -> None:
-        """Hand everything to the operating system; `rollback` spares it now."""
+        """Hand everything to the operating system; `rollback` keeps it from now on."""
         self._keep(AppendFile.flush)
 
     def sync(self) -> None:
@@ -219,7 +219,7 @@ class WarcWriter:
         self._keep(AppendFile.sync)
 
     def _keep(self, settle: Callable[[AppendFile], None]) -> None:
-        size = self._write_lines()  # first: what is kept of the file has its lines
+        size = self._write_lines()  # first, lest records be kept without their lines
         if self._file is not None:
             settle(self._file)
         self._kept = (self.tally, size)
@@ -239,7 +239,7 @@ class WarcWriter:
             self._lines.truncate()
 
     def keeps(self, stored: Stored) -> bool:
-        """Whether `rollback` would spare the record that *stored* is about."""
+        """Whether `rollback` would keep the record that *stored* is about."""
         file = self._file
         if file is None or stored.file != file.name:
             return True
@@ -289,7 +289,7 @@ class WarcWriter:
     def _is_full(self, file: AppendFile) -> bool:
         """Whether the next exchange goes into another file.
 
-        A file with a warcinfo record alone, after a rollback, is never full.
+        A file with only its warcinfo record, after a rollback, is never full.
         """
         full = file.size >= self.config.max_bytes or self.seconds_left() == 0
         return (full and file.size > self._warcinfo_end) or file.published
@@ -346,7 +346,7 @@ def compress(record: Record) -> Iterator[bytes]:
 
 
 def file_name(crawl_id: str, seconds: float, serial: int, node_id: str) -> str:
-    """Return the begin of a file's name; it is a plain name whatever the ids are."""
+    """Return the start of a file's name; it is a plain name whatever the ids are."""
     digits = re.sub(r"[^0-9]", "", records.warc_date(seconds))[:_NAME_DIGITS]
     return f"{safe_name(crawl_id)}-{digits}-{serial:05}-{safe_name(node_id)}"
 
@@ -354,9 +354,9 @@ def file_name(crawl_id: str, seconds: float, serial: int, node_id: str) -> str:
 def named_in(
     directory: Path, ending: str, crawl_id: str = "", node_id: str | None = None
 ) -> list[Path]:
-    """The files in *directory* that nodes gave a name with *ending*.
+    """The files in *directory* with *ending* and otherwise a name as nodes give it.
 
-    With *crawl_id* those of that crawl alone, with *node_id* those of that node.
+    With *crawl_id* only those of that crawl, with *node_id* only those of that node.
     """
     crawl = re.escape(safe_name(crawl_id)) if crawl_id else ".+"
     node = ".+" if node_id is None else re.escape(safe_name(node_id))

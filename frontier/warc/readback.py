@@ -26,7 +26,7 @@ class Kept:
 
     status: int
     headers: tuple[tuple[str, str], ...]
-    """In Latin-1, in their order."""
+    """Decoded as Latin-1, in their order."""
     body: bytes
 
 
@@ -36,7 +36,7 @@ def is_here(directory: Path, past: LastCapture) -> bool:
 
 
 def read_back(directory: Path, past: LastCapture) -> Kept | None:
-    """The original of *past*; ``None`` if it cannot be read, or is another."""
+    """The original of *past*; ``None`` if it cannot be read, or has another digest."""
     path = _path(directory, past)
     if path is None:
         return None
@@ -58,11 +58,11 @@ def read_back(directory: Path, past: LastCapture) -> Kept | None:
 
 
 def _is_of(digest: str, body: bytes) -> bool:
-    """Whether *digest*, which stood in the store, is that of *body*."""
+    """Whether *digest*, which is from the store, is that of *body*."""
     try:
         return digest_of(body, parse(digest).algorithm) == digest
     except (ValueError, ImportError):
-        return False  # one that we do not compute, or not here
+        return False  # of a kind that we do not compute, or cannot compute here
 
 
 def _path(directory: Path, past: LastCapture) -> Path | None:

@@ -5,21 +5,21 @@
 
 What always holds:
 
-1.  Of a record at most `HEAD_LIMIT` bytes are kept, and `REQUEST_LIMIT` of a request,
-    however long it is and whatever length it states. Whoever wants more of it reads it
-    before the next one: the reader does not go back.
-2.  Each record has a gzip member, or one or more zstd frames, of its own, or none is
-    compressed. Any other file is refused, with the offset of the fault; see
+1.  At most `HEAD_LIMIT` bytes of a record are kept, and `REQUEST_LIMIT` of a request,
+    however long it is and whatever length it states. Whoever wants more of it must read
+    that before the next record: the reader does not go back.
+2.  Each record has a gzip member, or one or more zstd frames, of its own, or no record
+    is compressed. Any other file is refused, with the offset of the fault; see
     `frontier.warc.containers` for those.
 3.  A record whose length is a lie is never taken for whole: its `Found.fault` says so
     when its end is read, and the reader raises it.
-4.  Behind a record may be other line ends than the two that it should have: none, one,
-    bare line feeds, up to `GAP` bytes of them. They belong to nothing. What is not one
-    of them, and is no record either, is damage: the length that the record states, or
-    what is behind it, is wrong.
+4.  A record may be followed by other line ends than the two that it should have: none,
+    one, bare line feeds, up to `GAP` bytes of them. They belong to no record. Anything
+    else that is not a record is damage: the length that the record states is wrong, or
+    what follows it is.
 
 The payload of an HTTP response is its entity body (WARC 1.1, section 5.9): without
-the transfer coding, which some tools leave in the block, with the content coding.
+the transfer coding, which some tools leave in the block, but with the content coding.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
 
 GAP = 64
-"""Most bytes of line ends behind a record."""
+"""Most bytes of line ends after a record."""
 HEAD_LIMIT = 256 * 1024
-"""Bytes of a record's head, and of the begin of its block."""
+"""Most bytes of a record's head, and most that are kept of the start of its block."""
 REQUEST_LIMIT = 1 << 22
-"""Bytes kept of the block of a request: a form is filed by what was sent."""
+"""Most bytes kept of a request's block: a form is filed by what was sent."""
 BLOCK = 1 << 20
 """Bytes that are read, and inflated, at a time."""
 _FIRST = 1 << 16
-"""Bytes that are read at first."""
+"""Bytes of the first read."""
 PIECE = 1 << 15
 """Compressed bytes that are handed to zlib at a time."""
 MAX_HEADERS = 10_000
@@ -72,15 +72,15 @@ _ZlibError = cast("type[Exception]", isal_zlib.error)
 
 
 class Head:
-    """Headers, taken apart when one is asked for: of most records none ever is."""
+    """Headers, parsed when one is asked for: in most records none ever is."""
 
     __slots__ = ("_values", "size", "top")
 
     def __init__(self, top: bytes = b"", size: int = 0) -> None:
-        """Of *top*: a first line, and a header on each further one."""
+        """*top* is a first line, and a header on each further one."""
         self.top = top
         self.size = size
-        """Of the block of the record, in bytes."""
+        """The size of the record's block, in bytes."""
         self._values: dict[str, str] | None = None
 
     def get(self, name: str, default: str = "") -> str:
@@ -89,21 +89,21 @@ class Head:
         if values is None:
             values = self._values = {}
             lines = self._lines().decode("utf-8", "replace").split("\r\n")
-            for line in lines[:0:-1]:  # the first of a name is put there last
+            for line in lines[:0:-1]:  # backwards: the first of a name wins
                 key, colon, value = line.partition(":")
-                if colon and key.isascii():  # some capitals are of an ASCII letter
+                if colon and key.isascii():  # the Kelvin sign's lower case is a "k"
                     values[key.lower()] = value
         return values.get(name, default).strip(_AROUND)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """All headers in their order, in Latin-1."""
+        """All headers in their order, decoded as Latin-1."""
         for line in self._lines().decode("latin-1").split("\r\n")[1:]:
             name, colon, value = line.partition(":")
             if colon:
                 yield name.strip(), value.strip()
 
     def _lines(self) -> bytes:
-        """`top`, in which no header goes on in the next line."""
+        """`top`, with each header on a single line."""
         if b"\r\n " not in self.top and b"\r\n\t" not in self.top:
             return self.top
         return _FOLD.sub(b" ", self.top)
@@ -114,9 +114,9 @@ class Source:
 
     def __init__(self, name: str, blocks: Iterable[bytes], start: int = 0) -> None:
         self.name = name
-        """Of the file, for errors."""
+        """The file's name, for errors."""
         self.offset = start
-        """Of what comes next."""
+        """The offset of the next byte."""
         self._blocks = iter(blocks)
         self._buffer = b""
         self._at = 0
@@ -126,17 +126,17 @@ class Source:
         return next(self._blocks, b"")
 
     def peek(self, size: int) -> bytes:
-        """The next *size* bytes, or what there is of them; they are not taken."""
+        """The next *size* bytes, or as many as there are; they are not taken."""
         self._have(size)
         return self._buffer[self._at : self._at + size]
 
     def take(self, size: int) -> bytes:
-        """The next *size* bytes, or what there is of them."""
+        """The next *size* bytes, or as many as there are."""
         self._have(size)
         return self.some(size)
 
     def some(self, size: int) -> bytes:
-        """Up to *size* of the next bytes, those that are at hand; none at the end."""
+        """Up to *size* of the next bytes, those that are buffered; none at the end."""
         if self._at == len(self._buffer):
             self._have(1)
         taken = self._buffer[self._at : self._at + size]
@@ -145,7 +145,7 @@ class Source:
         return taken
 
     def _have(self, size: int) -> int:
-        """Put *size* bytes at hand, or what there is; return how many there are."""
+        """Buffer *size* bytes, or as many as there are; return how many that is."""
         have = len(self._buffer) - self._at
         if have < size:
             parts = [self._buffer[self._at :]] if have else []
@@ -160,7 +160,7 @@ class Source:
         return iter(lambda: self.some(BLOCK), b"")
 
     def take_until(self, end: re.Pattern[bytes], limit: int) -> bytes:
-        """What comes up to *end*, and that, or *limit* bytes."""
+        """The next bytes, up to and including *end* if it comes, at most *limit*."""
         while True:
             found = end.search(self._buffer, self._at, self._at + limit)
             if found is not None:
@@ -170,12 +170,12 @@ class Source:
                 return self.some(min(have, limit))
 
     def take_line_ends(self) -> bytes:
-        """The line ends that come next: all, or more than `GAP` bytes of them."""
+        """The line ends that come next: all, or, if there are more, `GAP` + 1 bytes."""
         ahead = self.peek(GAP + 1)
         return self.take(len(ahead) - len(ahead.lstrip(_LINE_ENDS)))
 
     def skip_line_ends(self) -> None:
-        """Go on behind all line ends that come next."""
+        """Skip all line ends that come next."""
         while self.take_line_ends():
             pass
 
@@ -206,22 +206,22 @@ class Found:
     ) -> None:
         """The record at *offset* with *headers*, whose block is next in *source*.
 
-        *end* is called when all of the block was read, or all that there is of it.
+        *end* is called once the block was read, or as much as there is of it.
         """
         self.offset = offset
         self.length = 0
-        """In the file, in bytes; known when its end was read."""
+        """Its length in the file, in bytes; known once its end was read."""
         self.headers = headers
         """WARC headers."""
         self.kind = headers.get("warc-type")
         """WARC-Type."""
         limit = REQUEST_LIMIT if self.kind == "request" else HEAD_LIMIT
         self.block = source.take(min(headers.size, limit))
-        """The begin of the record's block."""
+        """The start of the record's block."""
         self.digest = ""
-        """Of the payload, where whoever read it has computed one."""
+        """The payload's digest, if whoever read the payload has computed it."""
         self.fault: BadWarc | None = None
-        """What is wrong with its length; known when its end was read."""
+        """What is wrong with its length; known once its end was read."""
         self._at = 0
         self._left = headers.size - len(self.block)
         self._source = source
@@ -229,9 +229,9 @@ class Found:
 
     @property
     def is_http(self) -> bool:
-        """Whether the block is an HTTP message, as its type or its begin says.
+        """Whether the block is an HTTP message, by its type or its first bytes.
 
-        A head that is too long for other readers has no type of HTTP: see
+        If its head is too long for other readers, the type is not that of HTTP: see
         `frontier.warc.records.MAX_HEAD`.
         """
         mime = self.headers.get("content-type").partition(";")[0].strip().lower()
@@ -241,11 +241,11 @@ class Found:
 
     @property
     def missing(self) -> int:
-        """Bytes of the block that were not read; those that lack, if it is finished."""
+        """Bytes of the block that were not read; after `finish`, those it lacks."""
         return self._left
 
     def read(self, size: int = sys.maxsize) -> bytes:
-        """Up to *size* of the next bytes of the block, from its begin on."""
+        """Up to *size* of the next bytes of the block, from its start on."""
         if self._at < len(self.block):
             part = self.block[self._at : self._at + size]
             self._at += len(part)
@@ -257,7 +257,7 @@ class Found:
         return part
 
     def rest(self) -> Iterator[bytes]:
-        """What is behind `block`, in parts."""
+        """What follows `block`, in parts."""
         self._at = len(self.block)
         return iter(lambda: self.read(BLOCK), b"")
 
@@ -286,7 +286,7 @@ class Found:
 
 
 def whole(found: Iterable[Found]) -> Iterator[Found]:
-    """Those of *found* that are whole; of each, what is kept can still be looked at."""
+    """Those of *found* that are whole. Each is read to its end; `block` is kept."""
     for each in found:
         each.finish()
         if each.fault is None:
@@ -294,8 +294,8 @@ def whole(found: Iterable[Found]) -> Iterator[Found]:
 
 
 Begin: TypeAlias = "Callable[[Source], Head | None]"
-"""How records of a format begin: takes a record's head from a source, and returns it as
-the head of a WARC record; ``None`` at the end. Raises `BadWarc`."""
+"""Takes the head of a record, in some format, from a source, and returns it as the head
+of a WARC record; ``None`` at the end. Raises `BadWarc`."""
 
 
 def _warc(source: Source) -> Head | None:
@@ -317,9 +317,9 @@ def _lenient(source: Source) -> Head | None:
 
 WARC: Begin = _warc
 LENIENT: Begin = _lenient
-"""As `WARC`; lines may end with a line feed alone, and ``warc/`` be in small letters.
+"""As `WARC`, but lines may end with a bare line feed, and ``warc/`` may be lower case.
 
-The headers that it gives are not the bytes of the file, which are to be written again.
+The headers that it gives may differ from the file's bytes: they have to be rewritten.
 """
 
 
@@ -336,7 +336,7 @@ def _no_record(begin: bytes) -> str:
 def _parsed(name: str, offset: int, begin: bytes) -> Head:
     end = begin.find(b"\n")
     if end > 0 and begin[end - 1 : end] != b"\r":
-        # Its end would be taken for that of another head.
+        # The end of another head would be taken for the end of this one.
         reason = "header lines without CRLF (try frontier warc convert)"
         raise BadWarc(name, offset, reason)
     if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
@@ -350,14 +350,14 @@ def _parsed(name: str, offset: int, begin: bytes) -> Head:
 
 
 def gzip_member() -> Any:
-    """Unpacks one gzip member."""
+    """A decompressor for one gzip member."""
     return isal_zlib.decompressobj(_GZIP)
 
 
 class Members(Source):
-    """What is in the gzip members, or zstd frames, of a file: one after the other.
+    """The content of a file's gzip members, or zstd frames, one after the other.
 
-    All that is taken is of one member, until `next` goes on to the next one.
+    All bytes taken are of one member, until `next` goes to the next one.
     """
 
     def __init__(
@@ -368,7 +368,7 @@ class Members(Source):
         frames: Frames | None = None,
         check: Callable[[int, int], None] | None = None,
     ) -> None:
-        """*check* is called with what came out of the file so far and what went in.
+        """*check* is called with how many bytes came out so far, and how many went in.
 
         *frames* say how it is packed, if it is not gzip.
         """
@@ -376,12 +376,12 @@ class Members(Source):
         self.member = start
         """Where the member is in the file."""
         self.size = 0
-        """Of what was read of the member, in the file."""
+        """Bytes of the file that were read of the member."""
         self.given = 0
-        """Of what came out of the member."""
+        """Bytes that came out of the member."""
         self.wanted = 0
-        """What a record in zstd frames comes to: if one has less, the next is read as
-        if it were the same."""
+        """Bytes that a record in zstd frames has: if a frame has fewer, the next one is
+        read as part of the same member."""
         self.frames = frames
         self._new = gzip_member if frames is None else frames.member
         self._errors = _ZlibError if frames is None else frames.error
@@ -393,12 +393,12 @@ class Members(Source):
         self._total = 0
 
     def next(self) -> bool:
-        """Go to the next member, behind what was read; ``False`` if there is none.
+        """Go to the next member, after what was read; ``False`` if there is none.
 
-        Frames with nothing in them are passed over.
+        Empty frames are skipped.
 
         Raises:
-            BadWarc: What is there is none.
+            BadWarc: What is there is not a member.
         """
         while True:
             self.member += self.size
@@ -427,7 +427,7 @@ class Members(Source):
         return part
 
     def end(self) -> bytes:
-        """What is left of the member, which is read: all, or more than `GAP` bytes."""
+        """Read the member to its end; return what was left, at most `GAP` + 1 bytes."""
         left = self._buffer[self._at : self._at + GAP + 1]
         self._at = len(self._buffer)
         while part := self._more():
@@ -483,9 +483,10 @@ def of_members(
     begin: Begin = WARC,
     wrong: Callable[[BadWarc], None] | None = None,
 ) -> Iterator[Found]:
-    """Yield the records of a file, each of a member of its own.
+    """Yield the records of a file, each from a member of its own.
 
-    *wrong* gets what is wrong with one record, and the next ones follow.
+    *wrong* gets what is wrong with a record, and the next ones follow; else it is
+    raised.
 
     Raises:
         BadWarc: The file is cut off, is not packed so, or has a record without headers.
@@ -530,11 +531,11 @@ def of_members(
 def by_length(
     source: Source, begin: Begin = WARC, *, is_strict: bool = True
 ) -> Iterator[Found]:
-    """Yield the records in *source*, one behind the other, each as long as it says.
+    """Yield the records in *source*, one after the other, each as long as it says.
 
-    Their lengths are without the line ends behind each, as other indexers have it of
-    files that are not compressed. If it is not *is_strict*, as of ARC, a record ends
-    where its length says, whatever is behind it.
+    Their lengths do not include the line ends after each, as in other indexers for
+    files that are not compressed. If not *is_strict*, as for ARC, a record ends where
+    its length says, whatever follows it.
 
     Raises:
         BadWarc: It is cut off, is not a WARC file, or is gzip.
@@ -574,7 +575,7 @@ def records(name: str, blocks: Iterable[bytes], start: int = 0) -> Iterator[Foun
 
 
 def plain_records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
-    """The same of a file that is not compressed."""
+    """The whole records of the file *name*, which is not compressed."""
     return whole(by_length(Source(name, blocks)))
 
 
@@ -586,7 +587,7 @@ def members_of(
 ) -> Members | None:
     """The members of *file* from *offset* on; ``None`` if it is not compressed.
 
-    For *check* see `Members`. What is in *file* says how it is packed, not its name.
+    For *check* see `Members`. Its content says how *file* is packed, not its name.
 
     Raises:
         BadWarc: Its dictionary is damaged or too large.
@@ -610,12 +611,12 @@ def pulled_from(
     offset: int = 0,
     check: Callable[[int, int], None] | None = None,
 ) -> Iterator[Found]:
-    """The records of *file*, compressed or not, from *offset* on, to be read.
+    """The records of *file*, compressed or not, from *offset* on, with blocks to read.
 
-    Between two of them *file* may be read elsewhere. For *check* see `Members`.
+    *file* may be read at other places between them. For *check* see `Members`.
 
     Raises:
-        BadWarc: It is cut off, or is no WARC file; what is before that was given.
+        BadWarc: It is cut off, or not a WARC file; records before that were yielded.
         OSError: It cannot be read.
     """
     members = members_of(file, name, offset, check)
@@ -637,7 +638,7 @@ def records_in(
 def blocks_of(
     file: IO[bytes], at: int = 0, length: int | None = None
 ) -> Iterator[bytes]:
-    """The bytes of *file* from *at* on, which may be read elsewhere meanwhile.
+    """The bytes of *file* from *at* on; it may be read at other places meanwhile.
 
     At most *length* bytes, if that is given. Few at first: mostly one record is wanted.
     """
@@ -661,8 +662,8 @@ def line_ends_at(file: IO[bytes], at: int) -> bytes:
 def http_head(block: bytes) -> tuple[str, Head, int]:
     """Status and headers of an HTTP response, and where its body begins.
 
-    The status is empty, the headers are, and the place is 0, if *block* is no whole
-    head.
+    If *block* does not have a whole head, status and headers are empty, and the offset
+    is 0.
     """
     end = block.find(_END)
     words = block[: max(end, 0)].split(b"\r\n", 1)[0].split(b" ", 2)
@@ -688,7 +689,7 @@ def ignored(_: bytes) -> None:
 
 
 def parts_of(block: Found | IO[bytes]) -> Iterator[bytes]:
-    """All of *block*."""
+    """All of *block*, in parts."""
     return iter(lambda: block.read(_PART), b"")
 
 
@@ -698,7 +699,7 @@ def payload_of(found: Found, chunks: Told = ignored) -> Iterator[bytes]:
     For *chunks* see `body_of`.
 
     Raises:
-        BadWarc: The file is cut off or damaged there, or the record's length a lie.
+        BadWarc: The file is cut off or damaged there, or the record's length is a lie.
         ValueError: It is HTTP, and its head or its chunks are wrong.
     """
     if found.is_http:
@@ -714,10 +715,10 @@ def body_of(
     chunks: Told = ignored,
     start: tuple[int, bool] | None = None,
 ) -> Iterator[bytes]:
-    """The entity body of the HTTP response in *block* and what is behind that, *rest*.
+    """The entity body of the HTTP response in *block* and *rest*, which follows it.
 
     It is without its transfer coding. Where it has one, *chunks* gets the body as it is
-    stored, part by part. *start* is what `body_start` says, if that was asked.
+    stored, part by part. *start* is the result of `body_start`, if that was called.
 
     Raises:
         ValueError: It is not an HTTP response, or its chunks are wrong.
@@ -728,17 +729,17 @@ def body_of(
 
 
 def telling(parts: Iterable[bytes], told: Told) -> Iterator[bytes]:
-    """*parts*, each after *told* has got it."""
+    """Yield *parts*, each after *told* got it."""
     for part in parts:
         told(part)
         yield part
 
 
 def unchunked(source: Source) -> Iterator[bytes]:
-    """The body that *source* has left, without its chunks.
+    """The body in the rest of *source*, de-chunked.
 
     Raises:
-        ValueError: They are wrong.
+        ValueError: Its chunks are wrong.
     """
     line = source.take_until(LINE_END, _LINE_LIMIT)
     if not _SIZE.match(line):
@@ -770,7 +771,7 @@ def unchunked(source: Source) -> Iterator[bytes]:
 
 
 def body_start(block: bytes) -> tuple[int, bool]:
-    """Where the body begins in the HTTP response *block*, and whether it has chunks.
+    """Where the body begins in the HTTP response *block*, and whether it is chunked.
 
     Some tools end lines with a line feed alone.
 

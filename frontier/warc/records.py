@@ -33,40 +33,40 @@ CONFORMS_TO = (
     "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 )
 _NAMESPACE = UUID("ef4bcf6a-c7c2-52a9-8cc6-b22fb1322f16").bytes
-"""Of all record ids. To change it is to break every WARC-Refers-To."""
+"""The UUID namespace of all record ids. Changing it breaks every WARC-Refers-To."""
 
 RULES_URN = "urn:frontier:canonicalization"
 """WARC-Target-URI of the record of the canonicalization rules."""
 
 FRAMING = "X-Frontier-Framing"
-"""The header that says what of a response is not as its head says it is."""
+"""The header that says what about a response is not as its HTTP head says."""
 MADE_BY = "X-Frontier-Made-By"
 """The header that says what made a document that no server sent."""
 OCTETS = "application/octet-stream"
-"""The type of a block of which none is known."""
+"""The Content-Type of a block whose type is not known."""
 MAX_HEAD = 32_000
-"""Bytes of a head, WARC's or HTTP's: FastWARC 2.0 reads 32,768, and no file further."""
+"""Most bytes of a WARC or HTTP head: at one over 32,768, FastWARC 2.0 stops reading."""
 MAX_URL = 15_000
-"""Characters of a target URI: a record's headers may name two."""
+"""Most characters of a target URI: a record's headers may name two."""
 _MAX_VALUE = 500
-"""Characters of what a server, or another tool, has written into a header."""
+"""Most characters of a header's value that a server, or another tool, wrote."""
 
 _SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
 _URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
 _NO_PATH = re.compile(r"\A(https?://[^/?]+)(?=\?|\Z)", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _CONTEXTS = {"L": "=NAVLINK_MISC", "M": "=MANIFEST_MISC"}
-"""Hop letter to Heritrix's name for a context that is not known."""
+"""Heritrix's name for a link context that is not known, by hop letter."""
 _NO_DIGIT = re.compile(r"[^0-9]")
 _LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
 
 
 _EPOCH = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 _ASKED_AGAIN = 256
-"""Dates and URLs that are kept as they were made: writer, index, log and listing ask
-for those of an exchange, of which a batch has 64."""
+"""Results of `target_uri` and of the functions for dates that are cached: writer,
+index, log and listing ask for those of each exchange, and a batch has 64 exchanges."""
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-"""The digit that tells the variant of a UUID, by that of the hash."""
+"""The digit with the variant of a UUID, by the digit that the hash has there."""
 
 
 class Record(NamedTuple):
@@ -82,8 +82,8 @@ def record_id(url: str, date: str, digest_hex: str) -> str:
     """Return the id of the response captured from *url* at *date*.
 
     It follows from what the index knows about an original, so that a revisit
-    can name the record it refers to. Two responses share an id only if they are
-    of one URL, one microsecond and one payload.
+    can name the record it refers to. Two responses share an id only if they have
+    the same URL, microsecond and payload.
     """
     return identify("response", escaped(url), date, digest_hex)
 
@@ -92,13 +92,13 @@ def record_id(url: str, date: str, digest_hex: str) -> str:
 def target_uri(url: str) -> str:
     """Return *url* as records and indexes have it: escaped, without a fragment.
 
-    With the slash that is asked for where a URL has no path (RFC 9110, section
-    4.2.3): pywb does not find ``http://host`` by itself.
+    A URL without a path gets the slash that its request has (RFC 9110, section
+    4.2.3): pywb does not find a bare ``http://host``.
 
-    A fragment is not sent to the server: two URLs that differ in it alone are one
+    A fragment is not sent to the server: two URLs that differ only in it are one
     resource (RFC 9110, section 4.2.5), and replay tools look it up without.
-    Heritrix, warcprox and Browsertrix record none. To apply it twice is to apply
-    it once.
+    Heritrix, warcprox and Browsertrix record none. The result does not change if
+    it is passed in again.
     """
     url = url.partition("#")[0]
     host = _NO_PATH.match(url)
@@ -110,8 +110,8 @@ def escaped(url: str) -> str:
 
     A URI in a header has no whitespace (section 5.14), and the fields of an
     index value end at a space. The URL of an original is only escaped: other
-    tools, and this one before 0.6, have recorded fragments, and a revisit names
-    its original as that is named.
+    tools, and this one before 0.6, have recorded fragments, and a revisit must name
+    its original by the URL in the original's record.
     """
     if url.isascii() and url.isprintable() and " " not in url:
         return url
@@ -119,8 +119,8 @@ def escaped(url: str) -> str:
 
 
 def is_too_long(url: str) -> bool:
-    """Whether no record may have *url* as its target; see `MAX_URL`."""
-    # Escaped, a character takes up to twelve: none is needed to be sure of a short one.
+    """Whether *url* is too long to be the target of a record; see `MAX_URL`."""
+    # A character takes up to twelve when escaped: a short URL need not be escaped here.
     return len(url) * 12 > MAX_URL and len(target_uri(url)) > MAX_URL
 
 
@@ -137,7 +137,7 @@ def warc_date(seconds: float) -> str:
 def dated(digits: str) -> str:
     """Return the WARC-Date of 14, 17 or 20 *digits*, no more precise than they are.
 
-    Zeros that a source did not have would make the date another than the original's.
+    Zeros that a source did not have would make the date differ from the original's.
     """
     d = digits
     date = f"{d[:4]}-{d[4:6]}-{d[6:8]}T{d[8:10]}:{d[10:12]}:{d[12:14]}"
@@ -190,8 +190,8 @@ def rules(warcinfo_id: str, date: str, text: str) -> Record:
     """Return the record of the canonicalization rules in effect, JSON *text*.
 
     A metadata record (section 6.6) about the file's warcinfo record. Its target is
-    a URN, which indexers pass over: cdxj-indexer 1.5 and what builds on it make a
-    line with the key ``-`` of a metadata record without a target, and fail at it.
+    a URN, which indexers skip. Of a metadata record without a target, cdxj-indexer
+    1.5 and tools built on it make a line with the key ``-``, and fail on it.
     """
     identifier = identify("rules", warcinfo_id)
     headers = _fields(
@@ -215,17 +215,17 @@ def capture(
 ) -> tuple[Record, ...]:
     """Return the response record of *exchange* and its request record.
 
-    What has no HTTP head becomes a resource record (section 6.4), with the bytes that
-    were received. What no server sent becomes one, too, of the document, and has no
-    request record: what was sent for it, if anything, is not known. The first is a
-    revisit of *original* if there is one. *digest_hex* is that of the body, as the
-    index spells it. Of a 304 that we asked for, it is the original's, and the block
-    is empty: a replay tool that finds the 304's head there serves the 304 (pywb
-    2.10), and one that finds nothing the original. Without *block_digest* the records
-    have none; it is optional (section 5.8), and takes as long as that of the payload.
+    An exchange without an HTTP head becomes a resource record (section 6.4) with the
+    bytes that were received. So does a document that no server sent; it has no request
+    record, since it is not known what was sent for it, if anything. The first record
+    is a revisit of *original* if there is one. *digest_hex* is the body's digest, as
+    the index spells it; for a 304 that we asked for, it is the original's, and the
+    block is empty: a replay tool that finds the 304's head there serves the 304 (pywb
+    2.10), and one that finds nothing serves the original. Without *block_digest* the
+    records have none; it is optional (section 5.8), and takes as long as the payload's.
 
-    A block whose HTTP head is longer than `MAX_HEAD` is of the type `OCTETS`, so that
-    readers that go by the type, as FastWARC does, do not end at that record.
+    A block whose HTTP head is longer than `MAX_HEAD` has the type `OCTETS`, so that
+    readers that go by the type, as FastWARC does, do not stop at that record.
 
     Raises:
         ValueError: *original* is given and the payload is empty.
@@ -305,9 +305,9 @@ def metadata(
 
     *response* is the id of the response or revisit record. Type and fields are those
     of Heritrix 3's ``MetadataRecordBuilder``: ``seed``, or ``via``, ``hopsFromSeed``
-    and ``sourceTag``; then ``fetchTimeMs``. Of a document that no server sent, the
-    ``status`` that its maker gave and the URL that was ``requested``, if it is
-    another, come before that. Indexers skip records of this type (pywb 2.10,
+    and ``sourceTag``; then ``fetchTimeMs``. For a document that no server sent, the
+    ``status`` that its maker gave, and the URL that was ``requested`` if it is not the
+    document's, come before that. Indexers skip records of this type (pywb 2.10,
     cdxj-indexer 1.5).
     """
     lines = _provenance(exchange)
@@ -351,12 +351,12 @@ def _provenance(exchange: Exchange) -> list[str]:
 def outlinks(
     found: Outlinks, page: Stored, warcinfo_id: str, *, block_digest: bool = True
 ) -> Record:
-    """Return the record of the links of *page*, its second of type metadata.
+    """Return the record of the links of *page*, its second metadata record.
 
     Lines are those of Heritrix 3's ``MetadataRecordBuilder`` with
-    ``writeMetadataOutlinks``: URL, hop letter, and the context of the link, which a
-    spider does not tell: the constant of its ``LinkContext`` for none. It counts what
-    is left out in its crawl log, as ``dol:N``; here it is ``outlinksLeftOut``.
+    ``writeMetadataOutlinks``: URL, hop letter, and the context of the link. A spider
+    does not tell that, so it is what Heritrix's ``LinkContext`` has for none. Heritrix
+    counts left-out links in its crawl log, as ``dol:N``; here ``outlinksLeftOut`` does.
     """
     lines = [
         f"outlink: {url} {letter} {_CONTEXTS.get(letter, _CONTEXTS['L'])}"
@@ -394,7 +394,7 @@ def _completeness(
 
     A revisit that leaves the payload out shall say ``WARC-Truncated: length``
     (section 6.7.2). WARC-Refers-To is written for originals that we wrote: an id
-    can be computed for any capture, but other tools draw theirs by lot.
+    can be computed for any capture, but other tools choose theirs at random.
     """
     if original is None:
         reason = exchange.truncated
@@ -450,9 +450,9 @@ def _one_line(value: str) -> str:
 
 
 def identify(*facts: str) -> str:
-    """The id of a record that follows from *facts*: what is made again has it again.
+    """The id of a record, from *facts*: a record that is made again has the same id.
 
-    A UUID of version 5 (RFC 9562, section 5.5), made without the objects.
+    A UUID of version 5 (RFC 9562, section 5.5), made without Python's UUID objects.
     """
     name = _NAMESPACE + " ".join(facts).encode("utf-8")
     x = hashlib.sha1(name, usedforsecurity=False).hexdigest()

@@ -100,7 +100,7 @@ def repair(
 def _kept(file: FileIO) -> tuple[int, int]:
     """How many whole records *file* begins with, and where they end.
 
-    Without a response that is the last of them: its request is missing.
+    A response that is the last of them does not count: its request is missing.
     """
     count = kept = before = 0
     last: Found | None = None

@@ -24,7 +24,7 @@ _TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\s;,]+)", re.IGNORECASE)
 
 
 class Selection:
-    """Says of each exchange whether it is archived."""
+    """Decides which exchanges are archived."""
 
     def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
         self._needed: dict[str, list[Test]] = {}
@@ -35,7 +35,7 @@ class Selection:
 
     def takes(self, exchange: Exchange) -> bool:
         """Whether *exchange* is to be archived."""
-        if exchange.unmodified is not None:  # of what was archived before
+        if exchange.unmodified is not None:  # its original was archived before
             return True
         if any(test(exchange) for test in self._refused):
             return False
@@ -57,6 +57,6 @@ def _test_of(rule: str) -> Test:
 
 
 def mime_of(head: bytes) -> str:
-    """The mime type that *head* says, in lower case; empty if it says none."""
+    """The mime type that *head* states, in lower case; empty if it states none."""
     found = _TYPE.search(head)
     return found[1].decode("latin-1").lower() if found else ""

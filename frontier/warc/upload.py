@@ -5,12 +5,13 @@ What always holds:
 1.  A file counts as uploaded only if the storage reports all of its bytes under its
     name; otherwise it is sent again, now or at the next start.
 2.  The index beside a file is uploaded before the file.
-3.  A file is removed here, its index first, only after that, and only by a setting.
+3.  A file is removed here, its index first, only once it is uploaded, and only if a
+    setting says so.
 4.  Nothing here delays the archive: an ack means that a record is on *this*
     machine's disk.
 
-No list says which files are still to be sent: the storage is asked at the start, by
-name and size.
+There is no list of the files that are still to be sent: at the start, the storage is
+asked for each by its name and size.
 """
 
 from __future__ import annotations
@@ -38,24 +39,24 @@ FIRST_DELAY = 1.0
 LONGEST_DELAY = 60.0
 """Seconds between two attempts: at first, and at most."""
 LAST_TRIES = 2
-"""Attempts after a failed one that a node which closes still makes, at once."""
+"""Attempts that a closing node still makes after a failed one, without a pause."""
 
 
 class Uploader(GroupCommit["Path"]):
     """Sends closed files to *url* in a thread of its own, one at a time.
 
-    *url* is any that fsspec knows. Nothing is lost if the process is killed: the
+    *url* can be any that fsspec knows. Nothing is lost if the process is killed: the
     next start on *directory* sends what is missing.
 
     Raises:
-        ConfigurationError: fsspec, or its part for this kind of URL, is not
+        ConfigurationError: fsspec, or its package for this kind of URL, is not
             installed, or the URL is invalid.
     """
 
     def __init__(self, url: str, directory: Path, *, remove: bool = False) -> None:
         super().__init__("upload", "nothing more is uploaded")
         self.sent = 0
-        """Files that are there because of this uploader."""
+        """Files that this uploader has sent, without their indexes."""
         self.left: list[Path] = []
         """Files that could not be sent before `close`."""
         self._url = without_secrets(url)  # for messages
@@ -74,7 +75,7 @@ class Uploader(GroupCommit["Path"]):
 
     @override
     def close(self) -> None:
-        """Send what waits; say what cannot be sent, and is left to the next start."""
+        """Send what waits; report what cannot be sent and is left to the next start."""
         super().close()
         if self.left:
             logger.error(
@@ -97,7 +98,7 @@ class Uploader(GroupCommit["Path"]):
         self.left.append(job)
 
     def _send(self, path: Path) -> bool:
-        """Send *path*, however often it takes; return whether it is there."""
+        """Send *path*, in as many attempts as it takes; return whether it is there."""
         attempt, tries_left = 0, LAST_TRIES
         while True:
             try:
@@ -140,7 +141,7 @@ class Uploader(GroupCommit["Path"]):
             sync_directory(path.parent)
 
     def _copy(self, path: Path) -> bool:
-        """Have the file at *path* there; return whether it was sent for that."""
+        """Make sure the storage has the file at *path*; return whether it was sent."""
         size = path.stat().st_size
         target = f"{self._root.rstrip('/')}/{path.name}"
         if self._size(target) == size:

@@ -2,14 +2,14 @@
 
 What always holds:
 
-1.  Every future that was handed out ends: with its result once the bytes are on
-    disk and the index knows them, or with `WriterStopped`.
+1.  Every future that was handed out completes: with its result once the bytes are
+    on disk and the index knows them, or with `WriterStopped`.
 2.  Exchanges are written in the order of their sequence numbers, and a sequence
     is durable only if all before it are.
 3.  An exchange whose future fails with `WriterStopped` may be on disk or not. One
     whose future succeeds is.
 
-The queue, and when something in it is durable, is `GroupCommit`'s.
+`GroupCommit` keeps the queue, and says when something in it is durable.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 BATCH_SIZE = 64
 """Most exchanges that are written between two syncs."""
 OBJECTS = 2048
-"""Bytes that an exchange takes beside its own: of many small ones they are most."""
+"""Bytes that an exchange takes besides its content; most of it, for many small ones."""
 LINK = 150
-"""Bytes that an outlink takes beside its characters."""
+"""Bytes that an outlink takes besides its characters."""
 
 
 _Given = Exchange | Attempt | Outlinks
@@ -62,8 +62,8 @@ class ArchiveThread(GroupCommit[_Job]):
     *writer*, *index* and what *config* names belong to that thread from now on.
     Without `close`, the open file is left to `repair`.
 
-    That a sequence is durable means: on disk as *fsync* has it, and known to the
-    index.
+    A sequence is durable once it is on disk, in the sense of the *fsync* setting, and
+    the index knows it.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class ArchiveThread(GroupCommit[_Job]):
 
     @property
     def blocked(self) -> bool:
-        """Whether the disk takes nothing at the moment."""
+        """Whether nothing can be written to the disk at the moment."""
         return self._batches.blocked
 
     def submit(self, given: _Given) -> tuple[int, Future[Any]]:
         """Queue *given*; return its sequence number, and a future of where it will be.
 
-        An attempt gets a line of the crawl log; links are of a page that was submitted.
+        An attempt becomes a line of the crawl log; submit a page before its outlinks.
         Never blocks, and the queue has no limit: watch `pending_bytes`. The
-        future cannot be cancelled; only an exchange has a result.
+        future cannot be cancelled; only that of an exchange has a result.
 
         Raises:
             WriterStopped: `close` was called, or the thread has failed.
@@ -139,7 +139,7 @@ class ArchiveThread(GroupCommit[_Job]):
                     if not isinstance(x, Outlinks)
                 ]
             )
-        self._cannot_close = False  # or it is said once more
+        self._cannot_close = False  # if it still cannot, that is said once more
 
         def tell() -> None:
             for _, future in batch:
@@ -152,14 +152,14 @@ class ArchiveThread(GroupCommit[_Job]):
         job[1].set_exception(self._stopped())
 
     def _idle_seconds(self) -> float | None:
-        """In how many seconds something is due, if nothing is to be written."""
+        """Seconds until something is due, even if there is nothing to write."""
         left = self._writer.seconds_left()
         if left is not None and self._cannot_close:
             left = max(left, LONGEST_DELAY)
         return left
 
     def _close_old_file(self) -> None:
-        """Close the file, which is old enough; a failure is said once."""
+        """Close the file, which is old enough; a failure is logged once."""
         try:
             self._writer.close()
         except OSError as error:
@@ -172,7 +172,7 @@ class ArchiveThread(GroupCommit[_Job]):
             self._cannot_close = False
 
     def _close_file(self) -> None:
-        """Close the file, without what a failure left behind the last sync."""
+        """Close the file, without what a failed write left after the last sync."""
         try:
             self._writer.rollback()
             self._writer.close()

@@ -1,16 +1,16 @@
-"""WARC files of zstd frames, as "Zstandard Compression for WARC Files 1.0" of IIPC.
+"""WARC files of zstd frames, by IIPC's "Zstandard Compression for WARC Files 1.0".
 
 What always holds:
 
-1.  A record is one frame, or several that follow each other, and its place that of the
-    first. Skippable and empty frames between records belong to none, and stay.
+1.  A record is one frame or several in a row, and its offset is that of the first.
+    Skippable and empty frames between records belong to none, and stay.
 2.  A file that begins with a dictionary is read with it, and what is added to such a
-    file is packed with it: the specification asks for it of every frame.
-3.  What comes out is bounded, also of a bomb: windows and dictionaries have the limits
-    of `WINDOW_LOG` and `DICTIONARY_LIMIT`, and parts the size that was asked for.
+    file is packed with it: the specification asks for it in every frame.
+3.  Output is bounded, even that of a bomb: `WINDOW_LOG` and `DICTIONARY_LIMIT` limit
+    windows and dictionaries, and parts are no larger than was asked for.
 
-The package ``backports.zstd`` (of Python 3.14 on the standard library) is imported when
-there is such a file. Unlike ``zstandard`` it returns no more than it is asked for.
+The package ``backports.zstd`` (from Python 3.14 on, the standard library) is imported
+when there is such a file. Unlike ``zstandard`` it returns no more than was asked for.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 FRAME = b"\x28\xb5\x2f\xfd"
 DICTIONARY = b"\x5d\x2a\x4d\x18"
-"""The begin of a skippable frame that has the dictionary of all others."""
+"""The start of a skippable frame that has the dictionary for all other frames."""
 WINDOW_LOG = 27
-"""Of the largest window: 128 MiB. The specification asks for 2^23 bytes, zstd's own
-tool reads 2^27 if nothing else is said."""
+"""Log2 of the largest window: 128 MiB. The specification asks for 2^23 bytes; zstd's
+own tool reads 2^27 by default."""
 DICTIONARY_LIMIT = 1 << 23
-"""Bytes of a dictionary, packed and unpacked: what the specification asks for."""
+"""Most bytes of a dictionary, packed and unpacked: what the specification asks for."""
 _HEAD = 8
 _PART = 1 << 20
 
@@ -48,11 +48,11 @@ class Frames:
 
     @property
     def error(self) -> type[Exception]:
-        """What `member` raises of what is no frame, or needs more than it may have."""
+        """What a `member` raises if it is not a frame, or exceeds a limit."""
         return cast("type[Exception]", _zstd().ZstdError)
 
     def member(self) -> Any:
-        """Unpacks one frame."""
+        """A decompressor for one frame."""
         zstd = _zstd()
         options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
         return zstd.ZstdDecompressor(self._dictionary, options)
@@ -75,7 +75,7 @@ def is_zstd(begin: bytes) -> bool:
 
 
 def frames_of(file: IO[bytes], name: str) -> Frames:
-    """How *file*, which is called *name*, is packed; its position is another then.
+    """How *file*, which is called *name*, is packed; this moves its position.
 
     Raises:
         BadWarc: Its dictionary is damaged or too large.
@@ -119,7 +119,7 @@ def _unpacked(data: bytes) -> bytes:
 
 @lru_cache(maxsize=4)
 def _loaded(dictionary: bytes) -> Any:
-    """*dictionary* as the decompressor takes it: once for the records of a file."""
+    """*dictionary* as the decompressor takes it, made once for a file's records."""
     return _zstd().ZstdDict(dictionary)
 
 
