@@ -28,9 +28,9 @@ def is_private(name):
     return name.startswith("_") and not name.startswith("__")
 
 
-def defined(tree):
-    """The private names that *tree*, a module or a class, gives to something."""
-    for node in ast.walk(tree):
+def defined(nodes):
+    """The private names that *nodes*, of a module or a class, give to something."""
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names = [node.name]
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -48,7 +48,7 @@ def of_class(cls):
     tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
-            return frozenset(defined(node))
+            return frozenset(defined(ast.walk(node)))
     return frozenset()
 
 
@@ -59,27 +59,26 @@ def of_scrapy():
     return frozenset(
         name
         for path in here.rglob("*.py")
-        for name in defined(ast.parse(path.read_text("utf-8")))
+        for name in defined(ast.walk(ast.parse(path.read_text("utf-8"))))
     )
 
 
-def imported(tree):
-    for node in ast.walk(tree):
+def imported(nodes):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module.startswith("scrapy."):
             names = [*node.module.split("."), *(alias.name for alias in node.names)]
             yield from filter(is_private, names)
 
 
-def on_others(tree):
+def on_others(nodes):
     """Private names of Scrapy's on what is not `self`, and parts of the engine."""
     known = of_scrapy() - {
         name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef | ast.Module)
-        for name in defined(node)
-        if not isinstance(node, ast.Module)
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+        for name in defined(ast.walk(node))
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             if node.attr in ENGINE:
                 yield f"{ast.unparse(node)}, line {node.lineno}"
@@ -88,25 +87,23 @@ def on_others(tree):
                 yield f"{ast.unparse(node)}, line {node.lineno}"
 
 
-def on_self(path, tree):
+def inherited(cls, package):
+    """The private names that *cls* has of classes of *package*."""
+    bases = [b for b in inspect.getmro(cls) if b.__module__.startswith(package)]
+    return frozenset().union(*map(of_class, bases))
+
+
+def on_self(path, nodes):
     """Private names of Scrapy's classes in what *path* derives from them."""
     dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     module = importlib.import_module(dotted.removesuffix(".__init__"))
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.ClassDef):
             continue
-        cls = getattr(module, node.name, None)
-        theirs = {
-            name
-            for base in inspect.getmro(cls or object)
-            if base.__module__.startswith("scrapy.")
-            for name in of_class(base)
-        } - {
-            name
-            for base in inspect.getmro(cls or object)
-            if base.__module__.startswith("twisted.")
-            for name in of_class(base)
-        }
+        cls = getattr(module, node.name, object)
+        theirs = inherited(cls, "scrapy.") - inherited(cls, "twisted.")
+        if not theirs:
+            continue
         used = {
             each.attr
             for each in ast.walk(node)
@@ -123,8 +120,8 @@ def on_self(path, tree):
 
 
 def privates(path):
-    tree = ast.parse(path.read_text("utf-8"))
-    return [*imported(tree), *on_others(tree), *on_self(path, tree)]
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    return [*imported(nodes), *on_others(nodes), *on_self(path, nodes)]
 
 
 @each("path", PATHS)
