@@ -57,7 +57,7 @@ def test_every_mutant_of_the_sample_is_python_and_differs():
 
 
 def test_a_sample_is_drawn_by_its_seed():
-    part = ["frontier/recrawl/"]
+    part = ["frontier/queue/"]
     sample = drawn(20, 1, part)
 
     assert sample == drawn(20, 1, part) != drawn(20, 2, part)
