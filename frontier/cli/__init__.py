@@ -61,7 +61,7 @@ GONE = {
     "crawl cancel": "use frontier crawl end --discard",
     "feeds report": "use frontier feeds status",
 }
-"""Commands that people may look for, and what there is in their place."""
+"""Commands that people may look for, and what replaces them."""
 
 
 COMPLETIONS = {
@@ -69,7 +69,7 @@ COMPLETIONS = {
     "zsh": (".zshrc", 'autoload -Uz compinit; compinit; eval "$({})"'),
     "fish": (".config/fish/completions/frontier.fish", "{} | source"),
 }
-"""By shell, the file that it reads when it starts, and what has it heed a command."""
+"""By shell, the file that it reads at its start, and its line; ``{}`` is a command."""
 
 
 def _app_of(name: str) -> click.Command:
@@ -78,7 +78,7 @@ def _app_of(name: str) -> click.Command:
 
 
 class _All(Commands):
-    """The commands. Click ends one whose reader has gone, as ``| head``, with 1."""
+    """All commands. One whose reader has gone, as with ``| head``, ends with 0."""
 
     @override
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -137,9 +137,9 @@ app.params = [
 def main() -> None:
     """Run the command in ``sys.argv``; an error of ours is one line on stderr.
 
-    So is one of the system about a file. What a stream cannot encode is escaped.
+    So is a system error about a file. What a stream cannot encode is escaped.
     """
-    gc.freeze()  # what is imported stays: nobody looks for garbage in it any more
+    gc.freeze()  # what is imported stays: the collector need not look at it again
     forget_what_was_told()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding != "utf-8":
@@ -182,5 +182,5 @@ def _run() -> int:
 
 
 def _discard_output() -> None:
-    """Else Python tries to write what is left, and reports that as well."""
+    """Drop what is not written yet: Python would try again, and report that as well."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -46,7 +46,7 @@ def explain(given: ExplainOptions) -> Shown:
 
 
 def _keys(url: str, rules: str) -> dict[str, str]:
-    """Under which keys an index and the queues have *url*."""
+    """The keys under which an index and the queues have *url*."""
     from frontier.urls.canon.rulesets import host_of_origin
     from frontier.urls.canon.surt import key_of
     from frontier.urls.partition import origin_of, queue_key

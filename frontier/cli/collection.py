@@ -55,7 +55,7 @@ NOT_DONE = "nothing was done; add --yes to do it"
 
 
 def collection_named(name: str) -> str:
-    """The name of a collection; a wrong one is told as one line."""
+    """The name of a collection; an invalid one is reported in one line."""
     from frontier.settings.values import collection
 
     try:
@@ -65,7 +65,7 @@ def collection_named(name: str) -> str:
 
 
 def _crawl_id(text: str) -> str:
-    """The id of a crawl; a wrong one is told as one line."""
+    """The id of a crawl; an invalid one is reported in one line."""
     if text and not names_a_crawl(text):
         raise ConfigurationError(f"no crawl has the id {text[:80]!r}")
     return text
@@ -215,7 +215,7 @@ def import_sources(given: ImportOptions) -> Shown:
     _require_algorithm(given.digest)
     sources, left_out, is_whole = _sources(given)
     done = Imported(broken=left_out)
-    if sources or is_whole:  # else no store is made for it
+    if sources or is_whole:  # otherwise no store need be made
         with given.connected(create=True) as store:
             keys = collection_keys(store, given.collection)
             config = ImportConfig(bool(given.compat), given.verify, given.digest)
@@ -395,9 +395,9 @@ def _require_algorithm(name: str) -> None:
 
 
 def _sources(given: ImportOptions) -> tuple[list[Source], list[str], bool]:
-    """What its targets name, and what of that is left out.
+    """The sources that the targets name, and what is left out, and why.
 
-    And whether they are one manifest, a whole collection.
+    And whether the targets are one manifest, that of a whole collection.
     """
     from frontier.collection.sources import Kind, kind_of, sources
 

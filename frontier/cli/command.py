@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OPTIONS = "Options"
 STORE = "Store"
-"""Under this heading the help lists where the store is; few need to say so."""
+"""The heading in the help of options that say where the store is; few need them."""
 STORE_DIR = Path(".frontier")
 WARC_DIR = Path("warcs")
 NAMESPACE = "frontier"
@@ -49,9 +49,9 @@ CRAWL_ID, OPTIONAL_ID = "CRAWL_ID", "[CRAWL_ID]"
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def options(cls: type[T]) -> type[T]:
-    """Make *cls* a dataclass of options: with what is needed of one, as many are made.
+    """Make *cls* a dataclass of options, with few methods, as there are many of them.
 
-    Each method that a dataclass has costs every command a part of its start.
+    Each method of a dataclass makes every command start more slowly.
     """
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
@@ -67,8 +67,8 @@ def option(
 ) -> Any:
     """A field that is an option; it has to be given if *default* is ``...``.
 
-    A number is *within* what is given, ends included. The help lists it below the
-    heading *section*. *more* is for `click.Option`.
+    A number must be *within* these bounds, inclusive. The help lists the option below
+    the heading *section*. *more* is for `click.Option`.
     """
     more |= {"metavar": metavar, "help": about}
     return _field(default, names=names, within=within, section=section, more=more)
@@ -185,7 +185,7 @@ class CrawlsOptions(StoreOptions):
 
 @options
 class OneCrawl(CrawlsOptions):
-    """The same, and one crawl there: a command that changes it has to be told which."""
+    """The same, and one crawl there, which must be named: the command changes it."""
 
     crawl: str = option(..., CRAWL_ID, "The crawl.", "--crawl")
 
@@ -195,7 +195,7 @@ class CrawlOptions(CrawlsOptions):
     """The same, and one crawl there, by default the newest."""
 
     crawl: str = option("", CRAWL_ID, "The crawl (default: the newest).", "--crawl")
-    """What `--crawl` said."""
+    """The value of ``--crawl``."""
 
     def crawl_id(self, store: BlockingStore) -> str:
         """The id that was given, or that of the newest crawl.
@@ -345,7 +345,7 @@ def command(function: Callable[[Any], Any], name: str) -> Command:
     order = [n for cls in group.__mro__ for n in inspect.get_annotations(cls)]
     every = sorted(fields(group), key=lambda one: order.index(one.name))
     crawl = next((one for one in every if one.name == "crawl"), None)
-    # Its id may stand by itself where no other argument may.
+    # The id may be given without --crawl if the command has no other argument.
     takes_crawl = all(one.metadata["names"] is not None for one in every)
     params: list[click.Parameter] = [
         _parameter(one, kinds[one.name], is_required=one is not crawl) for one in every
@@ -379,7 +379,7 @@ POSITIONAL = "crawl_argument"
 
 
 def _parameter(one: Field[Any], kind: Any, *, is_required: bool) -> click.Parameter:
-    """What click reads the field *one*, of the type *kind*, with."""
+    """The parameter of click for the field *one*, of the type *kind*."""
     names, within = one.metadata["names"], one.metadata.get("within")
     given, is_list = dict(one.metadata["more"]), get_origin(kind) is list
     kind = (*get_args(kind), kind)[0]  # of `Path | None`, and of `list[Path]`
@@ -405,7 +405,7 @@ def _parameter(one: Field[Any], kind: Any, *, is_required: bool) -> click.Parame
 
 
 def _one_crawl(option: str, argument: str, *, is_needed: bool) -> str:
-    """The crawl that either of both names.
+    """The crawl that one of the two names.
 
     Raises:
         BadParameter: Both name one, or none does and one is needed.
@@ -420,7 +420,7 @@ def _one_crawl(option: str, argument: str, *, is_needed: bool) -> str:
 
 
 def _heed_store_dir(given: dict[str, Any], context: click.Context) -> None:
-    """Have ``--store-dir`` on the command line beat ``REDIS_URL`` of the environment.
+    """Let ``--store-dir``, if it is typed, override the environment's ``REDIS_URL``.
 
     Raises:
         BadParameter: The command line names two stores.

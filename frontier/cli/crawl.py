@@ -173,10 +173,10 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
 
 
 def _with_limits(settings: dict[str, str], given: RunOptions) -> dict[str, str]:
-    """*settings*, and those that set the limits, where they are not 0.
+    """*settings*, with those that set the limits that are not 0.
 
     Raises:
-        ConfigurationError: One of them is set already, or is none.
+        ConfigurationError: One of them is set already, or is not valid.
     """
     from frontier.node.ends import LIMITS
     from frontier.settings.live import value_of

@@ -181,7 +181,7 @@ def _exclude(given: ExcludeOptions, store: BlockingStore, rule: Rule) -> Shown:
     keys = crawl.keys
     facts = {"kind": rule.kind, "value": rule.value}
     if not given.yes:
-        wanted_of(store, keys).exclusions.add(rule)  # or it says why it cannot be
+        wanted_of(store, keys).exclusions.add(rule)  # raises if it cannot be added
         found = asdict(_purge(store, crawl, rule, dry=True))
         confirm(
             given,
@@ -283,9 +283,9 @@ def _listed(store: BlockingStore, keys: CrawlKeys) -> Shown:
 def put_into_force(
     store: BlockingStore, keys: CrawlKeys, wanted: Change
 ) -> tuple[bool, Reach]:
-    """Change what is *wanted*, and wait for the nodes to do it.
+    """Make the *wanted* change, and wait until the nodes have it in force.
 
-    Whether it was not so already, and which nodes do it.
+    Return whether it changed anything, and which nodes have it in force.
 
     Raises:
         UnknownCrawl: There is no such crawl.
@@ -314,7 +314,7 @@ def _shown(
     text: str,
     notes: Sequence[str] = (),
 ) -> Shown:
-    """What was done, and a fault if a node on the map has not said that it does it."""
+    """What was done, with a fault if a node on the map has not confirmed it."""
     faults = list[str]()
     if reached.lacking:
         more = ", ..." if len(reached.lacking) > 5 else ""

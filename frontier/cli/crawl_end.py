@@ -1,4 +1,4 @@
-"""``frontier crawl end`` and ``delete``: how a crawl ends, and what goes.
+"""``frontier crawl end`` and ``delete``: how a crawl ends, and what is deleted.
 
 `end` deletes nothing unless it is told to; `delete` removes all that the store has of a
 crawl that has ended.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @options
 class DeleteOptions(Consent, OneCrawl):
-    """Which crawl goes, and where its payloads are."""
+    """Which crawl is deleted, and where its payloads are."""
 
     collection: str = option(
         "",
@@ -39,7 +39,7 @@ class DeleteOptions(Consent, OneCrawl):
 
 @options
 class EndOptions(DeleteOptions):
-    """The same, and what else goes."""
+    """Which crawl is ended, and what is deleted with it."""
 
     discard: bool = flag(
         "End it even while nodes run, and offer none of its payloads to other crawls."
@@ -98,7 +98,7 @@ def end(given: EndOptions) -> Shown:
 def _require_wanted(
     store: BlockingStore, given: EndOptions, seen: CrawlSnapshot
 ) -> None:
-    """Return if nothing would be lost, or that is wanted."""
+    """Return if nothing would be lost, or if the user wants that."""
     left = seen.queue.ready + seen.queue.reserved + seen.queue.waiting
     is_open = seen.state == "open" and (left > 0 or given.discard)
     if not (is_open or given.remove_frontier):
@@ -126,7 +126,7 @@ def _require_wanted(
 
 
 def _left(crawl_id: str, waiting: list[str], live: int) -> list[str]:
-    """What is still to come."""
+    """What is still to happen."""
     from frontier.collection.summary import commit_command
 
     notes = [
@@ -150,7 +150,7 @@ def _uncommitted_in(store: BlockingStore, keys: CrawlKeys) -> list[str]:
 
 
 def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> None:
-    """What the last node of a canceled crawl does; there is none."""
+    """Do what the last node of a canceled crawl does, as no node is left."""
     from frontier.collection.rounds import Collection
 
     Collection(store, collection, crawl_id, revisits=False).cancel()
@@ -202,7 +202,7 @@ def delete(given: DeleteOptions) -> Shown:
 
 
 def _plan(store: BlockingStore, crawl: StoredCrawl) -> dict[str, Any]:
-    """What would go."""
+    """What would be deleted."""
     from frontier.status.snapshot import snapshot
 
     seen = snapshot(store, crawl.keys.namespace, crawl.keys.crawl_id)
@@ -218,7 +218,7 @@ def _plan(store: BlockingStore, crawl: StoredCrawl) -> dict[str, Any]:
 
 
 def _require_committed(store: BlockingStore, keys: CrawlKeys, collection: str) -> None:
-    """Raise where nobody would commit the crawl's payloads any more."""
+    """Raise if payloads of the crawl are uncommitted: nobody could commit them then."""
     from frontier.collection.rounds import has_rounds
     from frontier.store.client import Call
 
@@ -233,7 +233,7 @@ def _require_committed(store: BlockingStore, keys: CrawlKeys, collection: str) -
 
 
 def _said(crawl: StoredCrawl, done: Deleted) -> list[Any]:
-    """What was deleted, and what stays where, and how to remove that."""
+    """What was deleted, what stays where, and how to remove that."""
     crawl_id = crawl.keys.crawl_id
     rows = [
         ("stays", f"WARC files and crawl logs: rm {crawl_id}-* in FRONTIER_WARC_DIR"),

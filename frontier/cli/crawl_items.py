@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from frontier.status.views import CrawlSnapshot
 
 NODE = "%(frontier_node)s"
-"""The node, in the name of a feed; see `frontier.pipelines.feed_uri_params`."""
+"""Stands for the node in a feed's name; see `frontier.pipelines.feed_uri_params`."""
 
 
 @options
@@ -93,10 +93,10 @@ def items(given: ItemsOptions) -> Shown:
 def _named(
     options: ItemsOptions,
 ) -> tuple[list[Path], dict[Path, int], list[str]]:
-    """The files of all nodes, how many items a node has put there, and faults.
+    """The files of all nodes, how many items a node has put in each, and faults.
 
-    Where that is 0 there need not be a file. It is not known of a node that has not
-    left: what it has counted last may not be in the file yet.
+    If that number is 0, the file may be missing. It is not known for a node that has
+    not left: the items that it counted last may not be in the file yet.
     """
     seen = _look(options) if any(NODE in given for given in options.files) else None
     named: list[Path] = []

@@ -37,7 +37,7 @@ def repair(given: RepairOptions) -> Shown:
 
 @options
 class RebuildOptions(Output, OneCrawl):
-    """Which crawl is made again, and from what."""
+    """Which crawl is restored, and from what."""
 
     journal: list[Path] = option(
         ..., "DIR", "A directory of journals; repeat it for each."

@@ -1,4 +1,4 @@
-"""``frontier crawl run``: what is to be run, the nodes that run it, what they left."""
+"""``frontier crawl run``: what is to be run, the nodes that run it, and its outcome."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 SITE, FOLLOWER = "site", "feeds"
 """The spiders that come with this package."""
 NODE = "%(frontier_node)s"
-"""The node, in the name of a feed; see `frontier.pipelines.feed_uri_params`."""
+"""Stands for the node in a feed's name; see `frontier.pipelines.feed_uri_params`."""
 OURS = ("FRONTIER_NODE_ID", "REDIS_URL")
-"""Settings that every node is given by the command itself."""
+"""Settings that the command itself gives to every node."""
 CANON_RULES = "FRONTIER_CANON_RULES"
-"""The setting that is a name or, if it ends so, a file."""
+"""The setting whose value is a name, or a file if it ends in ``.toml``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class Plan:
     project: Project
     spider: str
     arguments: Mapping[str, str]
-    """The spider's own."""
+    """The spider's own arguments."""
     nodes: int
     redis_url: str
     """A server that the project's own settings do not name; may be empty."""
     config: Config
     settings: Mapping[str, str]
-    """Settings of every node, beside those that the plan implies."""
+    """Settings of every node, in addition to those that the plan implies."""
     feeds: Sequence[str] = ()
     """Where the items go, in place of the feeds of the project's settings."""
 
@@ -91,7 +91,7 @@ class Outcome:
 
     @property
     def crawl(self) -> CrawlSnapshot | None:
-        """The same, without what only the report has."""
+        """The crawl alone, without what only a watch can tell."""
         return self.watched.crawl if self.watched is not None else None
 
     @property
@@ -135,7 +135,7 @@ def site_arguments(seeds: str, scope: str) -> dict[str, str]:
 
     Scope(scope, read_seeds(seeds))
     there = seeds if "://" in seeds else str(Path(seeds).absolute())
-    # As whoever starts a node by itself: nodes with other arguments have other crawls.
+    # As for a node that is started by hand: with other arguments it has another crawl.
     return {"seeds": there} if scope == "host" else {"seeds": there, "scope": scope}
 
 
@@ -176,8 +176,8 @@ def configuration(
 ) -> Config:
     """The nodes' configuration, with absolute paths.
 
-    *settings* are what the user set; then come *store* and *warcs*, if they are not
-    the usual ones, and then what *project* sets.
+    *settings*, which the user set, come first; then *store* and *warcs*, if they are
+    not the usual ones, and then what *project* sets.
 
     Raises:
         ConfigurationError: One of the settings is unknown, wrong or not the
@@ -199,7 +199,7 @@ def configuration(
         require_library("FRONTIER_METRICS_PORT")
     schedule = schedule_of(config)
     if config.recrawl_rules is not None and schedule.kind is not Kind.OFF:
-        rules_file(config.recrawl_rules, schedule).read()  # not in each node's log
+        rules_file(config.recrawl_rules, schedule).read()  # raises here, not in nodes
     return config
 
 
@@ -212,7 +212,8 @@ def run(plan: Plan) -> Outcome:
         )
     inherited = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
     env = {**inherited, **plan.project.environment_for(plan.redis_url)}
-    # One run: a node that is slow to start comes too late. Or another one's.
+    # One run, so that a node that is slow to start finds that it comes too late; or
+    # the run that somebody else has named.
     joins = plan.config.join_only or joins_only(env)
     if not launched(env) and not joins:
         env[VARIABLE] = f"crawl run {secrets.token_hex(8)}"
@@ -240,7 +241,7 @@ def run(plan: Plan) -> Outcome:
                 )
 
             def entered() -> Watch | None:
-                """Watches the crawl that one of them entered, if any did."""
+                """A watch of the crawl that one of the nodes entered, if any did."""
                 names = (plan.spider, node_ids, started)
                 found = crawl_entered(store, namespace, *names)
                 return None if found is None else Watch(store, namespace, found)
@@ -254,7 +255,7 @@ def run(plan: Plan) -> Outcome:
 
             with live_line(line) as tick:
                 nodes.wait(tick)
-        watch = entered()  # all that it shows is of now
+        watch = entered()  # a new one, so that it reads everything now
         return Outcome(None if watch is None else watch.look(), nodes)
 
 

@@ -132,7 +132,7 @@ def _look(store: BlockingStore, watching: Watch, given: StatusOptions) -> _Seen:
 def _uncommitted_in(
     store: BlockingStore, namespace: str, seen: CrawlSnapshot
 ) -> list[str]:
-    """Collections to which nobody is going to commit *seen*, which has ended."""
+    """The collections in which *seen* is uncommitted, if it ended and no node lives."""
     from frontier.collection.summary import uncommitted_in
 
     over = seen.state in {"finished", "limit", "canceled"}
@@ -144,9 +144,9 @@ def _uncommitted_in(
 def _ended(
     seen: CrawlSnapshot, undone: list[str], *, failed: bool = False
 ) -> tuple[ExitCode, list[str]]:
-    """How *seen* ends the command, and why; with *failed* also if it has no page.
+    """The exit code for *seen*, and why; with *failed*, no page is a failure, too.
 
-    *undone* are the collections in which its payloads wait.
+    *undone* are the collections in which its payloads are uncommitted.
     """
     from frontier.collection.summary import commit_command
 
@@ -172,7 +172,7 @@ def _ended(
 
 
 def _facts(found: _Seen) -> dict[str, Any]:
-    """The same as data."""
+    """*found* as data, for ``--json``."""
     from frontier.status.document import watch_document
 
     files = found.files
@@ -192,9 +192,10 @@ def _report(found: _Seen, how: StatusOptions) -> Iterator[RenderableType]:
 
 
 def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:
-    """Show each look, until the crawl ends or Ctrl-C; the last, if there was one.
+    """Show each look until the crawl ends, or Ctrl-C; return the last one, if any.
 
-    On a terminal it is drawn in its place. Elsewhere each look is a line, or an object.
+    On a terminal each look replaces the one before. Elsewhere it is a line, or an
+    object.
     """
     from frontier.status.sections import one_line
 

@@ -49,7 +49,7 @@ class DashboardOptions(CrawlOptions):
 class _Awaited:
     """The embedded store of *directory*, which the first crawl there will make.
 
-    It is joined when it is first asked for after that, and left when *stack* is closed.
+    It is joined when it is first asked for after that, and left when *stack* closes.
     """
 
     def __init__(self, directory: Path, stack: ExitStack) -> None:

@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from frontier.testing.site import Site
 
 FIRST_PORT = 8410
-"""With it, two nodes or three get hosts of the default site each."""
+"""With this port, each of two or three nodes gets hosts of the default site."""
 PORTS = 90
-"""How many ports from there on are tried."""
+"""How many ports are tried, from that one on."""
 SETTINGS = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": "8",
     "DOWNLOAD_DELAY": "0.05",
     "FRONTIER_COLLECTION": "demo",
 }
-"""Fast, as the site is ours; and apart from the user's own collection."""
+"""Fast, as the site is ours; and not in the user's own collection."""
 EXAMPLES = 3
-"""URLs that are shown where something is wrong with some."""
+"""URLs that are shown as examples of a fault."""
 
 
 @options
@@ -91,7 +91,7 @@ def demo(given: DemoOptions) -> None:
 def _crawl(
     seeds: list[str], nodes: int, config: Config, settings: dict[str, str]
 ) -> Outcome:
-    """Run the spider ``site`` from *seeds*, which are on one host each."""
+    """Run the spider ``site`` from *seeds*, each of which is on its own host."""
     from frontier.cli.crawl_run import SITE, Plan, run
     from frontier.session.projects import Project
 
@@ -121,7 +121,7 @@ def _next_id(store: BlockingStore, namespace: str) -> str:
 def _port(nodes: int, hosts: int, partitions: int) -> int:
     """A free port for which every node gets its share of the hosts.
 
-    The same one each time as long as it is free, so that the URLs are the same.
+    It is the same each time, as long as that is free, so that the URLs are the same.
     """
     from frontier.cluster.ring import Ring
     from frontier.errors import ConfigurationError
@@ -147,7 +147,7 @@ def _port(nodes: int, hosts: int, partitions: int) -> int:
 
 @contextmanager
 def _site(site: Site, port: int, delay: float, log: Path) -> Iterator[dict[str, Any]]:
-    """Serves *site* in a process; gives what that says when it is ready."""
+    """Serve *site* in a process; yield what that prints when it is ready."""
     command = [sys.executable, "-m", "frontier.testing", "--log", str(log)]
     command += ["--urls", str(site.urls), "--hosts", str(site.hosts)]
     command += ["--port", str(port), "--delay", str(delay)]
@@ -168,7 +168,7 @@ def _site(site: Site, port: int, delay: float, log: Path) -> Iterator[dict[str, 
 
 
 def _print(outcome: Outcome, config: Config, log: Path, expected: set[str]) -> ExitCode:
-    """Show what the crawl and the site say; how the command ends."""
+    """Show what the crawl and the site say; return how the command ends."""
     from frontier.cli.crawl_run import logs
     from frontier.testing.oracle import RequestLog
 

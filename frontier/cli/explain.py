@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from frontier.settings.config import Config
 
 SHOWN = 200
-"""Characters of what was typed that a message has."""
+"""Characters of what was typed that a message shows."""
 
 
 @options
@@ -129,7 +129,7 @@ def _subject(identities: Identities, typed: str, config: Config) -> Subject:
 def _shown(found: Explanation) -> Iterator[str]:
     """The answer, the evidence in the order of a URL's life, and what is missing.
 
-    A line is not broken, so that what is copied from it is whole.
+    Lines are not broken, so that what is copied from them is whole.
     """
     lines = [found.answer, f"Next: {found.next}" if found.next else "", ""]
     width = max(len(one.step) for one in found.evidence)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from frontier.feeds.followed import FollowedFeed, FollowedSite
 
 FEED_ROW = "{:>8}  {:>11}  {:>11}  {:>7}  {}"
-"""A line of a feed: its URL is last, for it may be longer than a line."""
+"""The line of a feed: its URL is last, as it may be longer than a line."""
 SHOWN = 20
-"""Pages of a site that failed that are named."""
+"""Failed pages of a site that are named."""
 
 
 @options
@@ -92,9 +92,10 @@ def refetch(given: RefetchOptions) -> Shown:
 def _site_of(
     found: Sequence[FollowedSite], name: str, page: str, key: bytes
 ) -> FollowedSite:
-    """The site in whose rounds *page* is: the one *name*, or that of its feeds' host.
+    """The site whose rounds fetch *page*: the one called *name*, if that is given.
 
-    Or else that which knows that the page failed, by its *key*.
+    Else the site in which the page failed, by its *key*, or else the one that has feeds
+    on the page's host.
     """
     host = split(page).host
     sites = [site for site in found if site.feeds]
@@ -170,7 +171,7 @@ def _text(crawl_id: str, found: Sequence[FollowedSite]) -> Iterator[RenderableTy
 
 
 def _feed_lines(feed: FollowedFeed) -> Iterator[str]:
-    """A feed, and below it why it is not read; its URL is not broken."""
+    """A feed, and below it why it is not read; the URL is not broken."""
     record = feed.record
     yield FEED_ROW.format(
         f"{record.items:,}",
@@ -192,7 +193,7 @@ def _feed_lines(feed: FollowedFeed) -> Iterator[str]:
 
 
 def _time(at_ms: int) -> str:
-    """As a time of this place, in 11 characters: of today, of this year, or a day."""
+    """*at_ms* as local time in 11 characters: today's, this year's, or a date."""
     if not at_ms:
         return "-"
     at, now = when(at_ms), when(int(time.time() * 1000))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LEFT_OUT = Path("scrapy-redis-left-out.jsonl")
 REASONS = 5
-"""Reasons for which requests were left out that are told."""
+"""How many reasons for leaving requests out are shown."""
 
 
 @options
@@ -134,16 +134,16 @@ def scrapy_redis(given: TakeOver) -> Shown:
 
 @dataclass(slots=True)
 class Marked:
-    """What was marked as seen of a file, in the crawl that everything goes to."""
+    """What of a file was marked as seen, in the crawl that everything goes to."""
 
     crawl_id: str = ""
     urls: int = 0
     faulty: int = 0
-    """Lines that are no URLs."""
+    """Lines that are not URLs."""
 
 
 def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) -> None:
-    """Have the crawl have seen the URLs of *file*; name the other lines."""
+    """Mark the URLs of *file* as seen in the crawl; name the other lines."""
     from frontier.queue.push import TEST, Push
     from frontier.requests.identities import Identities, urls_in
     from frontier.seen.seen_set import stored_crawl

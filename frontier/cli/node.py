@@ -15,7 +15,7 @@ class NodeOptions(CrawlOptions):
 
 @options
 class RemoveOptions(NodeOptions):
-    """The same, and whether it may live."""
+    """The same, and whether the node may be alive."""
 
     force: bool = flag("Remove it even if it is alive; it will stop.")
 

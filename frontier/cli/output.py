@@ -1,10 +1,11 @@
 """What commands print: results on stdout, everything else on stderr.
 
-Nothing that a terminal obeys gets through from a name, a URL or another's message.
+Nothing that a terminal would obey gets through from a name, a URL or another's
+message.
 
-How a command ends: one exit code for each thing that a caller may act on.
+Commands end with one exit code for each thing that a caller may act on.
 
-Live lines: of a running crawl, of a long command. None if stderr is no terminal.
+Live lines show a running crawl or a long command, if stderr is a terminal.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class ExitCode(IntEnum):
 
 
 def results() -> Console:
-    """The console for results. Colours and the width of a terminal if it is one."""
+    """The console for results; if it is a terminal, with its colours and width."""
     return Console(highlight=False, markup=False, emoji=False)
 
 
@@ -78,7 +79,7 @@ class Shown:
     said: Mapping[str, Any]
     """The object of ``--json``."""
     text: Iterable[RenderableType] | None = None
-    """The same for people; a row for each of *said* if that is `None`."""
+    """The same for people; if `None`, a row for each item of *said*."""
     notes: Sequence[str] = ()
     """What a person should know in addition, on stderr."""
     faults: Sequence[str] = ()
@@ -114,16 +115,16 @@ def show(renderables: Iterable[RenderableType]) -> None:
     for each in renderables:
         renderable = Text(each) if isinstance(each, str) else each
         if isinstance(renderable, Text):
-            renderable.plain = _harmless(renderable.plain)  # as long, so styles stay
+            renderable.plain = _harmless(renderable.plain)  # same length: styles stay
         console.print(renderable, soft_wrap=isinstance(renderable, Text))
 
 
 def table(*headings: str, rows: Iterable[Sequence[str]]) -> Table:
     """A row for each of *rows*.
 
-    Below a heading that begins with > are numbers, which are not broken.
+    A column whose heading begins with > has numbers, which are not broken.
     """
-    gap = 2 if len(headings) < 8 else 1  # all of them have to fit 80 columns
+    gap = 2 if len(headings) < 8 else 1  # the table has to fit 80 columns
     made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for heading in headings:
         if heading.startswith(">"):
@@ -136,7 +137,7 @@ def table(*headings: str, rows: Iterable[Sequence[str]]) -> Table:
 
 
 def facts(rows: Rows) -> Table:
-    """Names and what there is to say about them."""
+    """Names, and what is said about each."""
     made = table("", "", rows=rows)
     made.show_header = False
     made.columns[0].no_wrap = True
@@ -144,7 +145,7 @@ def facts(rows: Rows) -> Table:
 
 
 def rows_of(said: Mapping[str, Any]) -> Rows:
-    """Names and values of *said*, for people; of a list how many it has."""
+    """Names and values of *said*, for people; the length for a list."""
     names = {"crawl_id": "crawl", "urls": "URLs"}
     return [
         (names.get(name, name.replace("_", " ")), _shown(value))
@@ -162,19 +163,19 @@ def _shown(value: Any) -> str:
 
 
 class _Told:
-    """What this command has said so far, for who reads its JSON alone."""
+    """What this command has said so far, for readers of its JSON alone."""
 
     complaint = ""
     has_object = False
 
 
 def forget_what_was_told() -> None:
-    """Begin anew: a command begins."""
+    """Forget what was said before: a command begins."""
     _Told.complaint, _Told.has_object = "", False
 
 
 def begin_object() -> None:
-    """Somebody prints an object bit by bit, as it may be long."""
+    """Note that an object is printed, perhaps bit by bit, as it may be long."""
     _Told.has_object = True
 
 
@@ -188,7 +189,7 @@ def show_json(value: dict[str, Any], indent: int | None = 2) -> None:
 def show_refusal(code: int) -> None:
     """With ``--json``, say as an object why the command ends with *code*.
 
-    Unless it was done, or has printed an object already.
+    Say nothing if it succeeded, or has printed an object already.
     """
     if code and "--json" in sys.argv and not _Told.has_object:
         show_json({"error": _Told.complaint, "exit_code": int(code)})
@@ -200,7 +201,7 @@ def say(message: str) -> None:
 
 
 def say_some(what: str, lines: Sequence[str]) -> None:
-    """Say the first of *lines*, each behind *what*; the rest are counted."""
+    """Say the first of *lines*, each after *what*; the rest are counted."""
     for line in lines[:MAX_NAMED]:
         say(f"{what} {line}".strip())
     if len(lines) > MAX_NAMED:
@@ -248,9 +249,9 @@ INTERVAL = 1.0
 def bar(
     what: str, total: int | None, *, bytes_: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """A bar for *total* steps, or bytes; call what this gives with how many are done.
+    """A bar for *total* steps, or bytes; call what it yields with how many are done.
 
-    *total* is ``None`` where nobody knows it.
+    *total* is ``None`` if it is not known.
     """
     console = messages()
     if not console.is_terminal:
@@ -278,7 +279,7 @@ def bar(
 
 @contextmanager
 def live_line(line: Callable[[], str]) -> Iterator[Callable[[], None]]:
-    """Shows what *line* says, on a terminal; call what this gives often."""
+    """Show what *line* returns, on a terminal; call what this yields often."""
     console, due = messages(), 0.0
     if not console.is_terminal:
         yield lambda: None

@@ -83,7 +83,7 @@ def _interval_facts(one: Intervals) -> dict[str, float]:
 def _text(
     said: dict[str, Any], found: Waiting, hosts: Sequence[tuple[str, Intervals]]
 ) -> Iterator[RenderableType]:
-    """The numbers of *said*, new URLs being due, too; and a table of *hosts*."""
+    """The numbers of *said*, where new URLs count as due, and a table of *hosts*."""
     numbers = ("crawl_id", "waiting", "due", "overdue", "next_hour")
     faults = [name for name in ("unscheduled", "unreadable") if said[name]]
     yield facts(rows_of({name: said[name] for name in (*numbers, *faults)}))

@@ -28,7 +28,7 @@ MAX_FILES = 6
 """WARC files that are listed; the others are counted."""
 
 NARROW = 7
-"""Columns of a table that fit a narrow terminal; the others are below them."""
+"""Columns of a table that fit a narrow terminal; the others are in a second one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def crawl_report(
 ) -> Iterator[RenderableType]:
     """The whole report of a crawl.
 
-    Its WARC files are *files*; with *hosts* these are listed, too.
+    Its WARC files are *files*; with *hosts*, its hosts are listed, too.
     """
     seen = watched.crawl
     if seen.kind == "dupefilter":
@@ -106,7 +106,7 @@ def alert_lines(watched: Watched) -> Iterator[Text]:
 
 
 def _table(part: Section) -> list[Table]:
-    """The table of *part*; what does not fit is one of its own, with the notes."""
+    """The table of *part*; columns that do not fit are a second one, with the notes."""
     wide = [[_cell(cell) for cell in row] for row in part.table]
     first, rest = part.columns[:NARROW], part.columns[NARROW:]
     made = [table(*first, rows=[row[:NARROW] for row in wide])]
@@ -124,7 +124,7 @@ def _cell(cell: Row | str) -> str:
 
 
 def alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
-    """What there is to say of what a duplicate filter alone has seen."""
+    """The report on what a duplicate filter alone has seen."""
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: a duplicate filter's")
     yield Text()
     yield facts(

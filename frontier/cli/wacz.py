@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 UNRESOLVED = "unresolved revisit"
-"""What complaints of revisits without an original begin with."""
+"""How complaints about revisits without an original begin."""
 ELSEWHERE = (
     "{} of {} faults are revisits whose originals are not in it, nor in a WACZ that it "
     "requires; make it again, with --against for those of the earlier crawls"
@@ -150,7 +150,7 @@ def check(given: CheckOptions) -> Shown:
 
 
 def _judged(found: dict[str, list[str]], notes: dict[str, list[str]]) -> Iterator[str]:
-    """A line for each complaint of each file, or that there is none, and its notes."""
+    """A line for each complaint about a file, or that it is sound, and each note."""
     for name, complaints in found.items():
         for text in (*(complaints or ["sound"]), *notes[name]):
             yield f"{name}: {printable(text)}"

@@ -137,10 +137,10 @@ def show_one(how: ShowOptions) -> None:
 
 
 def _readable(path: Path, parts: Iterable[T], wrong: list[Path]) -> Iterator[T]:
-    """*parts* of *path*, as far as it can be read. If it cannot, say so in *wrong*.
+    """Yield *parts* of *path* as far as it can be read; add it to *wrong* if it cannot.
 
-    Only reading is looked at: an output that takes no more, as ``| head``, is the
-    caller's to raise and not the file's fault.
+    Only errors of reading count: an output that takes no more, as with ``| head``, is
+    not the file's fault, and its error is raised in the caller.
     """
     try:
         yield from parts
@@ -151,7 +151,7 @@ def _readable(path: Path, parts: Iterable[T], wrong: list[Path]) -> Iterator[T]:
 
 @options
 class RepairOptions:
-    """Whose files are closed."""
+    """The directory whose files are closed."""
 
     directory: Path = argument("DIRECTORY")
 
@@ -250,7 +250,7 @@ def _told(path: Path, error: Exception) -> str:
 
 
 def say_out(line: str) -> None:
-    """Print a line that may have any character, on a terminal that may not."""
+    """Print a line that may have any character, on a terminal that may lack some."""
     coding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 

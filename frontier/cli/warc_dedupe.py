@@ -57,7 +57,7 @@ class Planning(Running):
     )
 
     def planned_by(self) -> Callable[[Path], AbstractContextManager[Engine]]:
-        """What makes the engine of a plan, given the directory to sort in.
+        """The function that makes the engine of a plan, given the directory to sort in.
 
         Raises:
             ConfigurationError: There is no such engine.
@@ -89,7 +89,7 @@ class Which:
     )
 
     def policy(self) -> Policy:
-        """As a crawl has it.
+        """These options as the policy that a crawl has.
 
         Raises:
             ConfigurationError: A value is invalid.
@@ -113,12 +113,12 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 FORMS = Choice(["parquet", "warcsum"])
-"""What manifests are written as."""
+"""The forms in which manifests are written."""
 
 
 @options
 class ManifestOptions(Files, Out, Planning):
-    """Of which files manifests are made, and as what."""
+    """Which files get manifests, and in what form."""
 
     digest: str = option("sha256", "NAME", "Of payloads: md5, sha1, sha512, blake3.")
     form: str = option(
@@ -155,7 +155,7 @@ def manifest(how: ManifestOptions) -> Shown:
 
 @options
 class PlanOptions(Manifests, Planning, Which, Originals):
-    """What is planned, and written as what."""
+    """What is planned, and in what form it is written."""
 
     form: str = option(
         "parquet", None, "Also write plan.warcsum.", "--format", type=FORMS
@@ -228,7 +228,7 @@ def convert(how: ConvertOptions) -> Shown:
     paths = files_given(how.given, trouble, without=how.out)
     places = outs_of(paths, how.out)
     outs = [made.with_name(name_of(made)) for made in places]
-    outs = [  # x.arc beside x.arc.gz: each has its whole name in the new one
+    outs = [  # x.arc beside x.arc.gz: the new name of each has its whole old name
         made if outs.count(made) == 1 else place.with_name(f"{place.name}.warc.gz")
         for made, place in zip(outs, places, strict=True)
     ]
@@ -257,7 +257,7 @@ def dedupe(how: DedupeOptions) -> Shown:
     policy = how.policy()
     paths = files_given(how.given, trouble, without=out)
     trouble.require_closed(how)
-    outs_of(paths, out)  # nothing is begun that cannot be done
+    outs_of(paths, out)  # raises before anything is begun
     with hold(directory):
         said = manifests_of(paths, directory, how, trouble)
         said |= _plan(directory, how, policy, trouble, how.originals)
@@ -316,7 +316,7 @@ def _manifests(
     trouble: Trouble,
     options: Any,
 ) -> list[Path]:
-    """Where the manifests of *paths* in *directory* are, once they are made."""
+    """Make the manifests of *paths* in *directory*; return where they are."""
     from frontier.postcrawl.manifest import place_of
 
     if not (paths := list(paths)):
@@ -381,7 +381,10 @@ def _write_text(
     *,
     planned: bool = False,
 ) -> int:
-    """Write what the manifests of *files*, or the plan, say as WARCsum does."""
+    """Write the manifests of *files*, or the plan, as WARCsum does.
+
+    Return how many records have no digest, and so no line.
+    """
     from frontier.postcrawl.manifest import place_of
     from frontier.postcrawl.warcsum import write
     from frontier.remote_files import path_of

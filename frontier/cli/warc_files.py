@@ -1,4 +1,4 @@
-"""What commands over many WARC files share: which they read, how, and what is left."""
+"""What commands over many WARC files share: what they read, how, and what they skip."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Originals:
 
 @options
 class Running(Output):
-    """How many files at a time."""
+    """How many files are worked on at a time, and where."""
 
     workers: int = option(
         0, "N", "Processes (default: one for each core).", within=(0, None)
@@ -70,7 +70,7 @@ class Running(Output):
     master: str = option("", "URL", "Spark's: spark://HOST:PORT, yarn, local[2].")
 
     def work(self, progress: Callable[[int], None]) -> Work:
-        """The work that *progress* is told of.
+        """How files are worked on; *progress* is told how much is done.
 
         Raises:
             ConfigurationError: There is no such engine.
@@ -82,7 +82,7 @@ class Running(Output):
     def performed(
         self, todo: Pass, paths: Sequence[Path], outs: Sequence[Path], trouble: Trouble
     ) -> dict[str, Any]:
-        """Do *todo* with each of *paths*; what that comes to."""
+        """Do *todo* with each of *paths*; return the sums."""
         from functools import partial
 
         from frontier.postcrawl.one_pass import perform
@@ -96,7 +96,7 @@ class Running(Output):
         outs: Sequence[Path],
         trouble: Trouble,
     ) -> dict[str, Any]:
-        """Do *step* with each of *paths* and *outs*; what that comes to."""
+        """Do *step* with each of *paths* and *outs*; return the sums."""
         from frontier.postcrawl.many_files import Failure, each
 
         facts: dict[str, Any] = {"written": 0, "kept_at": {}}
@@ -117,11 +117,11 @@ class Running(Output):
         return facts
 
     def processes(self) -> int:
-        """How many."""
+        """How many processes are used."""
         return self.workers or len(os.sched_getaffinity(0))
 
     def spark(self) -> str:
-        """The address of Spark's master; empty if it is not to run the work.
+        """The address of Spark's master; empty if Spark does not do the work.
 
         Raises:
             ConfigurationError: There is no such engine.
@@ -134,10 +134,10 @@ class Running(Output):
 
 
 def require_extra() -> None:
-    """Say which packages are missing.
+    """Require the packages of the extra.
 
     Raises:
-        ConfigurationError: One is.
+        ConfigurationError: One is missing.
     """
     if not (find_spec("duckdb") and find_spec("pyarrow")):
         raise ConfigurationError(
@@ -147,9 +147,10 @@ def require_extra() -> None:
 
 
 class Trouble:
-    """What could not be used, told at once; at the end it is the exit code.
+    """What could not be used: reported at once, and in the exit code at the end.
 
-    It is made before anything of `frontier.postcrawl` is imported: it names the extra.
+    Make it before anything of `frontier.postcrawl` is imported: it raises an error that
+    names the extra if that is missing.
     """
 
     def __init__(self) -> None:
@@ -159,17 +160,17 @@ class Trouble:
         self.is_unclosed = False
 
     def file(self, reason: str) -> None:
-        """Note that a file is left, and why."""
+        """Note that a file is left as it is, and why."""
         self.files.append(reason)
         complain(f"unchanged: {reason}")
 
     def unclosed(self, reason: str) -> None:
-        """Note that a file is left which is not closed, and why."""
+        """Note that a file is left as it is because it is not closed."""
         self.is_unclosed = True
         self.file(reason)
 
     def record(self, reason: str) -> None:
-        """Note that a record is left, and why."""
+        """Note that a record is left as it is, and why."""
         self.records.append(reason)
         complain(reason)
 
@@ -179,7 +180,7 @@ class Trouble:
         lines: Iterable[RenderableType] | None = None,
         code: ExitCode = ExitCode.OK,
     ) -> Shown:
-        """*said* and what was left, or *lines*; it ends with *code*, if that is set."""
+        """*said* and what was left; *lines* are for people, and *code* how it ends."""
         said.pop("kept_at", None)
         left = {"files_left": self.files, "records_left": self.records}
         if self.files or self.records:
@@ -189,10 +190,10 @@ class Trouble:
     def require_closed(self, output: Output) -> None:
         """End the command before it does anything, if a file is not closed.
 
-        What it has may be the original of others, or refer to what they have.
+        Its records may be originals of other files' revisits, or refer to theirs.
 
         Raises:
-            Exit: One is not.
+            Exit: A file is not closed.
         """
         if self.is_unclosed:
             complain("nothing was done: close the file, or leave it out")
@@ -200,17 +201,17 @@ class Trouble:
 
 
 def bytes_of(paths: Iterable[Path]) -> int:
-    """How large those of *paths* are that are there."""
+    """How many bytes those of *paths* have that exist."""
     return sum(path.stat().st_size for path in paths if path.exists())
 
 
 @contextmanager
 def hold(directory: Path, *, is_made: bool = False) -> Iterator[None]:
-    """Have no other command work on the manifests in *directory* meanwhile.
+    """Keep other commands from working on the manifests in *directory* meanwhile.
 
     Raises:
-        DirectoryInUse: One does.
-        NoManifest: There are to be some, and there are none.
+        DirectoryInUse: Another command works on them.
+        NoManifest: *is_made*, but there are none.
     """
     from frontier.errors import NoManifest
     from frontier.postcrawl.manifest import SUFFIX
@@ -231,10 +232,10 @@ def files_given(
 ) -> list[Path]:
     """The WARC files that *given* stands for, and with *waczs* the WACZ files.
 
-    What is in *without* is not read where a directory above it is given.
+    Files in *without* are not read if a directory above it is given.
 
     Raises:
-        Exit: One is not there, or there are none.
+        Exit: One does not exist, or there are none.
     """
     from frontier.postcrawl.files import ENDINGS, WACZ, files_in, spelled
     from frontier.remote_files import path_of
@@ -254,7 +255,7 @@ def files_given(
 def unpacked_of(
     paths: Sequence[Path], directory: Path, trouble: Trouble, suffix: str = ""
 ) -> tuple[list[Unpacked], list[Path]]:
-    """The WACZ files of *paths*, and the WARC files: those in a WACZ in *directory*."""
+    """The WACZ files of *paths*, and all WARC files: a WACZ's go to *directory*."""
     from frontier.postcrawl.files import WACZ, ends_with
     from frontier.postcrawl.many_files import Failure, caught
     from frontier.postcrawl.wacz_files import Unpacked, unpack
@@ -274,7 +275,7 @@ def unpacked_of(
 
 
 def originals_of(given: Sequence[str], directory: Path, trouble: Trouble) -> list[Path]:
-    """The WARC files of ``--originals``; those in a WACZ are taken out first."""
+    """The WARC files of ``--originals``; those in a WACZ are unpacked first."""
     if not given:
         return []
     from frontier.postcrawl.files import FROM_WACZ
@@ -290,9 +291,9 @@ def manifests_of(
     trouble: Trouble,
     options: Any = None,
 ) -> dict[str, Any]:
-    """Make the manifests of *paths* in *out*; what they come to.
+    """Make the manifests of *paths* in *out*; return the sums.
 
-    Their faults, and records without a date, are for the caller to tell.
+    The caller has to report their faults, and records without a date.
     """
     from frontier.postcrawl.manifest import Manifest, Options
     from frontier.postcrawl.many_files import Failure, manifests
@@ -314,10 +315,10 @@ def manifests_of(
 
 
 def statuses_named(text: str) -> frozenset[int]:
-    """The statuses that ``--status`` says; none if that is empty.
+    """The statuses in ``--status``; none if that is empty.
 
     Raises:
-        ConfigurationError: One is none.
+        ConfigurationError: One of them is not a status.
     """
     from frontier.node.archiving import statuses_of
     from frontier.settings.values import listed, statuses
@@ -329,7 +330,7 @@ def statuses_named(text: str) -> frozenset[int]:
 
 
 def rewritten(facts: dict[str, Any], what: str) -> str:
-    """What `Running.written` found, in a line; *what* are the new records."""
+    """The sums of `Running.written`, in a line; *what* are the new records."""
     return (
         f"{facts['written']:,} files written, with {facts['replaced']:,} new {what}: "
         f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"

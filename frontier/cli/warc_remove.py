@@ -1,6 +1,6 @@
-"""``frontier warc remove``: captures leave files, their indexes, and a collection.
+"""``frontier warc remove``: take captures out of files, indexes, and a collection.
 
-``frontier warc restore``: revisits become responses again; or an extract is made.
+``frontier warc restore``: turn revisits into responses again, or make an extract.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STALE = (
 
 @options
 class RemoveOptions(Consent, Files, Running, StoreOptions):
-    """Which captures leave, and why, and the index that they leave, too."""
+    """Which captures leave, why, and the collection whose index they leave, too."""
 
     collection: str | None = option(
         None, "NAME", "Take them out of the index of this collection, too."
@@ -64,11 +64,11 @@ class RemoveOptions(Consent, Files, Running, StoreOptions):
     reason: str = option("", "TEXT", "The reason, written in place of each record.")
 
     def wanted(self) -> Wanted:
-        """All that they name.
+        """All that the options name.
 
         Raises:
-            ConfigurationError: That is nothing, it is wrong, or the reason has several
-                lines.
+            ConfigurationError: They name nothing, or something invalid, or the reason
+                has several lines.
             OSError: A list cannot be read.
         """
         from frontier.postcrawl.removal import wanted_of
@@ -99,7 +99,7 @@ def remove(how: RemoveOptions) -> Shown:
     paths = files_given(how.given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
         raise ConfigurationError("captures can only be removed from local files")
-    if not paths:  # the only ones are not closed
+    if not paths:  # all that were given are not closed
         trouble.require_closed(how)
     with (
         beside(paths[0]) if how.yes else TemporaryDirectory(prefix="frontier-") as name
@@ -151,16 +151,16 @@ def _lines(facts: dict[str, Any], what: str) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Removal:
-    """Captures leave *warcs*, of which some are taken out of *waczs*.
+    """Takes captures out of *warcs*, some of which were unpacked from *waczs*.
 
-    Each step is on disk before the next: revisits that need what leaves are responses,
-    then the index has it no more, then the records leave.
+    Each step is on disk before the next begins: revisits that need what leaves become
+    responses, then the index loses its entries, then the records leave.
     """
 
     warcs: Sequence[Path]
     waczs: Sequence[Unpacked]
     manifests: Path
-    """The directory of theirs."""
+    """The directory of their manifests."""
     how: RemoveOptions
     wanted: Wanted
     trouble: Trouble
@@ -199,9 +199,9 @@ class _Removal:
         self._remove(leaving)
 
     def _all_read(self) -> bool:
-        """Whether a revisit that needs what would leave is known, if there is one.
+        """Read all files; return if each revisit that needs what would leave is known.
 
-        Of files that have not changed the manifests are those of the first time.
+        Files that have not changed since keep the manifests of the first time.
         """
         from frontier.postcrawl.manifest import Options
 
@@ -215,7 +215,7 @@ class _Removal:
         return self._goes_on(named)
 
     def _goes_on(self, named: int) -> bool:
-        """Whether no files were named since *named* of them were."""
+        """Whether no files failed after the first *named*; complain if some did."""
         if len(self.trouble.files) > named:
             complain(
                 "nothing was removed: leave out the files that cannot be read to "
@@ -224,7 +224,7 @@ class _Removal:
         return len(self.trouble.files) == named
 
     def _restore(self, found: Found) -> bool:
-        """Make responses of the revisits that need what leaves."""
+        """Turn revisits that need what leaves into responses; return if that worked."""
         from frontier.postcrawl.restore import restoring
         from frontier.postcrawl.selection import Selection
 
@@ -277,7 +277,7 @@ class _Removal:
         has_left: Callable[[str, str], bool],
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Make the WACZ files again of which a WARC file is *changed*."""
+        """Make again the WACZ files that have a *changed* WARC file."""
         from frontier.postcrawl.wacz_files import repack
 
         for wacz in self.waczs:
@@ -291,7 +291,7 @@ class _Removal:
 
     def facts(self) -> dict[str, Any]:
         """What was done, or would be."""
-        names = {  # of files that were taken out of a WACZ: where they are from
+        names = {  # for files that were unpacked from a WACZ: where they are from
             str(path): f"{wacz.path}: {member}"
             for wacz in self.waczs
             for member, path in wacz.warcs.items()
@@ -349,7 +349,7 @@ def restore(how: RestoreOptions) -> Shown:
 
     paths = files_given(how.given, trouble, without=out)
     selection, every = how.selection(), how.with_originals
-    outs_of(paths, out)  # nothing is begun that cannot be done
+    outs_of(paths, out)  # raises before anything is begun
     with hold(directory):
         further = originals_of(how.originals, directory, trouble)
         read = list(dict.fromkeys([*paths, *further]))
