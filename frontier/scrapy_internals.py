@@ -240,12 +240,11 @@ class BaseAgent(_ScrapyAgent):
 
     @override
     def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
-        deliver = txresponse.deliverBody
-
         def deliver_to(reader: Any) -> None:
+            del txresponse.deliverBody  # which refers to it: it would stay in memory
             reader.__class__ = BodyReader  # as Scrapy does with its parser
             reader.wanted, reader.spool = self.wanted, self.spool
-            deliver(reader)
+            txresponse.deliverBody(reader)
 
         txresponse.deliverBody = deliver_to
         if not (self.wanted or (self.spool is not None and self.spool.most)):

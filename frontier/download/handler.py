@@ -209,7 +209,16 @@ class _Wired:
             request, _Tee(transport, self._wire, self._guard)
         )
         answer: Deferred[IResponse] = self._connection.request(request)
-        return answer
+        return answer.addBoth(_written, request)
+
+
+def _written(answer: Any, request: Any) -> Any:
+    """Return *answer*; *request*, which is not written again, lets go of itself.
+
+    Else its page would stay in memory until garbage is collected.
+    """
+    del request.writeTo
+    return answer
 
 
 class _Tee:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from twisted.internet.protocol import Protocol
 from twisted.web.client import Request, RequestGenerationFailed
 from twisted.web.http_headers import Headers
 
-from frontier.download.handler import _Pool, _Tee
+from frontier.download.handler import _Pool, _Tee, _Wired
 from frontier.download.wire import Connections, Wire
 
 STANDING = SimpleNamespace(
@@ -85,3 +86,13 @@ async def test_a_request_whose_lease_has_ended_is_not_written(connected):
         await answer.asFuture(asyncio.get_running_loop())
     assert one.came == b""
     assert one.ours.fileno() == -1
+
+
+def test_a_request_that_is_answered_is_not_kept_until_garbage_is_collected():
+    request = Request(b"GET", b"/", Headers({b"host": [b"h"]}), None)
+    there, connection = weakref.ref(request), SimpleNamespace(request=succeed)
+
+    _Wired(connection, print, None).request(request).addCallback(lambda _: None)
+    del request
+
+    assert there() is None
