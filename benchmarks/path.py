@@ -17,6 +17,7 @@ from typing_extensions import override
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier.cluster.controls import Controls
+from frontier.node.context import Part
 from frontier.node.crawl_limits import Portions
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
@@ -32,7 +33,7 @@ from frontier.store.outage_retry import OutageRetry
 from frontier.urls.partition import QueueAddresses
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from scrapy import Request, Spider
 
@@ -58,6 +59,8 @@ class PushingNode(Node):
 
     queues = True
     """Whether new URLs are queued, or only marked as seen."""
+    new = 0
+    """URLs that were."""
 
     @override
     async def open(self) -> None:
@@ -70,7 +73,7 @@ class PushingNode(Node):
             self.outage_retry,
             self.keys,
             Pusher(self.keys, seen_config(self.config)),
-            on_verdicts=self.on_verdicts,
+            on_verdicts=self._count,
             on_became_ready=lambda _: [],  # the partitions are its own
         )
         partitions = self.config.partitions
@@ -78,6 +81,10 @@ class PushingNode(Node):
         self.due_times = SimpleNamespace(moved=0)  # type: ignore[assignment]
         self.controls = SimpleNamespace(wanted=Controls())  # type: ignore[assignment]
         self.tasks.start(self.outbox.run())
+
+    def _count(self, pushes: Sequence[Push], verdicts: str) -> None:
+        self.new += verdicts.count("n")
+        self.parts.call(Part.stored, pushes, verdicts)
 
     @override
     async def close(self) -> None:
@@ -142,7 +149,7 @@ class PushingSession(session.Session):
 class SeenPath:
     """One node's seen test, from `Scheduler.enqueue_request` to the verdicts."""
 
-    def __init__(self, scheduler: Scheduler, node: Node, spider: Spider) -> None:
+    def __init__(self, scheduler: Scheduler, node: PushingNode, spider: Spider) -> None:
         self._scheduler = scheduler
         self._node = node
         self.spider = spider
@@ -152,7 +159,7 @@ class SeenPath:
         made = requests(pages, self.spider)
         count = sum(len(page) for page in pages)
         outbox, enqueue = self._node.outbox, self._scheduler.enqueue_request
-        before = self._new()
+        before = self._node.new
         with collected():
             watch = Stopwatch()
             for page in made:
@@ -163,7 +170,7 @@ class SeenPath:
                     await asyncio.sleep(PAUSE)
             await outbox.flush()
             pace = watch.pace(count)
-        found = self._new() - before
+        found = self._node.new - before
         wrong = count - found if new else found
         if wrong > count / 100:
             raise AssertionError(f"{wrong} of {count} URLs got the wrong answer")
@@ -179,10 +186,6 @@ class SeenPath:
     def forget_recent(self) -> None:
         """Empty the recent tier."""
         self._scheduler._recent = Recent(self._node.config.seen_recent_size)
-
-    def _new(self) -> int:
-        verdicts = self._node.verdicts
-        return verdicts["n"]
 
 
 @asynccontextmanager

@@ -389,12 +389,7 @@ class Archive(Part):
     @property
     def full(self) -> bool:
         """Whether nothing more should be fetched until the disk has caught up."""
-        return self._thread.blocked or self.pending_bytes > BACKLOG
-
-    @property
-    def pending_bytes(self) -> int:
-        """Memory that what is not on disk yet takes, near enough."""
-        return self._thread.pending_bytes
+        return self._thread.blocked or self._thread.pending_bytes > BACKLOG
 
     def left_out(self, exchange: Exchange) -> str:
         """The stat of what keeps *exchange* out of the archive; empty if nothing does.

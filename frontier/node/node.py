@@ -21,7 +21,6 @@ import contextlib
 import logging
 import math
 import time
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -92,11 +91,10 @@ from frontier.store.outage_retry import OutageRetry
 from frontier.watchdog.child import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from frontier.node.context import Features, Owner
     from frontier.node.delivery import Delivery
-    from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys
@@ -167,8 +165,6 @@ class Node:
         whole = concurrency or Concurrency()
         self.host_concurrency = HostConcurrency(config, whole, lambda: self.share)
         """How many requests it may have at once."""
-        self.verdicts: Counter[str] = Counter()
-        """How many pushes got which verdict."""
         self.clock = ServerClock()
         """The server's, as far as this node knows it."""
         self.ends: list[End] = []
@@ -292,7 +288,7 @@ class Node:
             outage_retry,
             keys,
             Pusher(keys, self.seen, server_ms=self.clock),
-            on_verdicts=self.on_verdicts,
+            on_verdicts=lambda *told: self.parts.call(Part.stored, *told),
             on_became_ready=self._on_became_ready,
             journal=lambda *done: self.parts.call(Part.pushed, *done),
             has_lost=self._has_lost,
@@ -644,11 +640,6 @@ class Node:
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
         return any(busy() for busy in self.parts.each(Part.busy))
-
-    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """Count what the store has decided, and pass it on."""
-        self.verdicts.update(verdicts)
-        self.parts.call(Part.stored, pushes, verdicts)
 
     def _on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
         """Tell the owners of queues that have just become non-empty."""

@@ -72,7 +72,10 @@ class Written(Part):
     """Has in a list what a journal would have."""
 
     def __init__(self):
-        self.lines = []
+        self.lines, self.verdicts = [], []
+
+    def stored(self, pushes, verdicts):
+        self.verdicts += zip(pushes, verdicts, strict=True)
 
     def pushed(self, partition, pushes):
         self.lines += ((partition, push.queue, push.item) for push in pushes)
@@ -102,7 +105,6 @@ class Parts(Node):
         self.run = self.outage_retry.retry
         self.monotonic = Clock()
         self.host_concurrency = Allowance(size, cap)
-        self.verdicts = []
         self.became_ready = []
         self.busy = False
         self.finished = asyncio.Event()
@@ -112,7 +114,7 @@ class Parts(Node):
         self.membership._number, self.membership._is_spent = 1, False
         self.membership._beaten = self.monotonic()
         written = Written()
-        self.journal = written.lines
+        self.journal, self.verdicts = written.lines, written.verdicts
         self.parts.add(written)
 
     def report(self):
@@ -123,9 +125,6 @@ class Parts(Node):
 
     def tell_end(self, state):
         self.finished.set()
-
-    def on_verdicts(self, pushes, verdicts):
-        self.verdicts += zip(pushes, verdicts, strict=True)
 
     def _on_became_ready(self, became_ready):
         self.became_ready += became_ready
