@@ -1,9 +1,9 @@
-"""What is to be done with records of files: rows of one table, for each command.
+"""What is to be done with the records of files: a table of actions for each command.
 
 What always holds:
 
 1.  A row says where a record is, and what becomes of it: a ``revisit`` of an original,
-    a response (``restore``), a ``tombstone``, or nothing (``drop``). A record that is
+    a response (``restore``), a ``tombstone``, or nothing (``drop``). A record to be
     restored has a row for each capture that may have its payload, the likeliest first.
 2.  The rows of one file are read without those of the others, and without a database.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is to become of one record, and the capture that it takes."""
+    """What is to become of one record, and the original that is used for that."""
 
     file: str
     record_offset: int
@@ -43,20 +43,21 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What is done with files; a process of its own may get it."""
+    """What is to be done with files; it can be passed to another process."""
 
     directory: Path
-    """Of the manifests, and of the notes of what was done."""
+    """The directory of the manifests, and of the notes of what was done."""
     actions: Path
-    """The table of them."""
+    """The table of actions."""
     wanted: str
-    """What they follow from: the file of another plan is not taken for done."""
+    """What the actions follow from, so that a file of another plan does not count as
+    done."""
     reason: str = ""
-    """Told in each tombstone."""
+    """Stated in each tombstone."""
 
 
 PLACE = "actions.parquet"
-"""The table of a command that does not apply a plan, beside its manifests."""
+"""The table of actions, beside the manifests, of a command that applies no plan."""
 _COLUMNS = [field.name for field in fields(Action)]
 _ORDER = [("record_offset", "ascending"), ("nth", "ascending")]
 

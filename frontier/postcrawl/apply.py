@@ -1,8 +1,8 @@
-"""Copies in a WARC file become revisit records, each after it was compared.
+"""Turns copies in a WARC file into revisit records, each after it was compared.
 
 Before a record loses its payload, it and its original are read, and the SHA-256 of
-their stored bodies compared. One that cannot be read or differs stays as it is, and is
-named. How files are written: `frontier.postcrawl.rewriting`.
+their stored bodies are compared. A record that cannot be read, or differs, stays as it
+is, and is named. `frontier.postcrawl.rewriting` writes the files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 REPLACES = "X-Frontier-Replaces"
 """The header of a revisit that names the record whose payload it has lost."""
 IN_MEMORY = 1 << 24
-"""Bytes of a body that are held in memory; a larger one is on disk."""
+"""Most bytes of a body that is held in memory; a larger one is on disk."""
 _ANEW = frozenset(
     {
         "warc-type",
@@ -45,22 +45,22 @@ _ANEW = frozenset(
         "content-length",
     }
 )
-"""Headers that a revisit does not take over from the record that it was."""
+"""Headers that a revisit does not take over from the record that it replaces."""
 
 
 class Compared:
-    """Makes revisits, and knows the digests of *originals*, each read once."""
+    """Makes revisits; each of *originals* is read once, and its digest kept."""
 
     def __init__(self, originals: Originals) -> None:
         self._originals = originals
         self._known: dict[tuple[str, int], str] = {}
 
     def revisit(self, source: IO[bytes], action: Action) -> Record:
-        """The revisit record in place of the copy that *action* names.
+        """The revisit record that replaces the copy that *action* names.
 
         Raises:
             BadWarc: There is no such record, or no such original.
-            ValueError: They differ, or one has no payload that can be read.
+            ValueError: The two differ, or the payload of one cannot be read.
             OSError: The original's file cannot be read.
         """
         found = record_at(source, action.file, action.record_offset, action.record_id)
@@ -82,11 +82,11 @@ class Compared:
 
 
 def _digests(found: Found) -> tuple[str, str]:
-    """SHA-256 of the body of the response *found* as it is stored, and of its payload.
+    """SHA-256 of the stored body of the response *found*, and of its payload.
 
     Raises:
-        BadWarc: The file is cut off or damaged there, or the record's length a lie.
-        ValueError: It is no response, or they cannot be told.
+        BadWarc: The file is cut off or damaged there, or the record's length is a lie.
+        ValueError: It is no response, or its payload cannot be read.
     """
     if found.kind != "response":
         raise ValueError("it is no longer a response")
@@ -98,10 +98,10 @@ def _digests(found: Found) -> tuple[str, str]:
 
 
 def revisit_of(found: Found, action: Action, payload: str) -> Record:
-    """The revisit record in place of the response *found*.
+    """The revisit record that replaces the response *found*.
 
-    As a crawl of ours writes them, with the headers that *found* has beside those, and
-    its HTTP head byte for byte.
+    It is as our crawls write them, with the other headers of *found*, and its HTTP head
+    byte for byte.
 
     Raises:
         ValueError: It has a header that cannot be written again.
@@ -132,10 +132,10 @@ def revisit_of(found: Found, action: Action, payload: str) -> Record:
 
 
 def made_of(identifier: str, lines: Sequence[tuple[str, str]], *block: Body) -> Record:
-    """A record with the headers *lines*, as another record had them, and *block*.
+    """A record with *block* and the headers *lines*, some of them from another record.
 
     Raises:
-        ValueError: One would be two, or cannot be written.
+        ValueError: A header would become two, or cannot be written.
     """
     top = "".join([f"{name}: {value}\r\n" for name, value in lines])
     if not len(lines) == top.count("\n") == top.count("\r"):

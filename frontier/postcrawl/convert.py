@@ -1,12 +1,12 @@
-"""Files of other formats, written as WARC with a gzip member for each record.
+"""Converts files of other formats to WARC with a gzip member for each record.
 
 What always holds:
 
-1.  Each block is the bytes that it was. Records of ARC get the headers that
-    `frontier.warc.containers` says; those of WARC keep theirs, byte for byte.
-2.  A file gets its name after what was written has been read again, and has the
-    records, payloads and HTTP heads that the old one has.
-3.  A second run makes the same bytes. What is there already is only compared.
+1.  Each block keeps its bytes. Records of ARC get the headers that
+    `frontier.warc.containers` makes; those of WARC keep theirs, byte for byte.
+2.  A file gets its name after it was read back, and found to have the same records,
+    payloads and HTTP heads as the old one.
+3.  A second run makes the same bytes. A file that is there already is only compared.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ def name_of(path: Path) -> str:
 def convert(path: Path, out: Path) -> Rewritten:
     """Write *path*, an ARC or WARC file, to *out*, and its CDXJ index beside it.
 
-    All records are replaced; those that are kept are in the file, but not in its index.
+    The result counts all records as replaced; its `kept` are in the file but not in its
+    index.
 
     Raises:
-        BadWarc: It is cut off or damaged, or has been written wrong.
-        FileTaken: *out* is there, and is another file.
+        BadWarc: It is cut off or damaged, or *out* was written wrong.
+        FileTaken: *out* exists, and is not made from *path*.
         OSError: One cannot be read or written.
     """
     done = Rewritten(os.fspath(path), os.fspath(out))
@@ -85,7 +86,7 @@ def convert(path: Path, out: Path) -> Rewritten:
 
 
 def _records(path: Path, out: Path) -> Iterator[Record]:
-    """The records of *path* as WARC has them."""
+    """The records of *path* as WARC records."""
     with open_file(path, ahead=True) as file:
         is_arc = packing_of(file).is_arc
         read = every_record(file, os.fspath(path), is_lenient=True)
@@ -102,33 +103,33 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
 
 
 def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
-    """The WARC headers of an ARC record, whose block is *all_of_it*, with digests."""
+    """The WARC headers, with digests, of an ARC record with the block *all_of_it*."""
     starts = range(0, len(all_of_it), _PART)
     source = Source("", (all_of_it[start : start + _PART] for start in starts))
     payload = payload_in(Found(0, found.headers, source))
     top = b"WARC/1.1" + found.headers.top[len(b"ARC/1") :]
     top, _, last = top.rpartition(b"\r\n")
     digests = f"\r\nWARC-Block-Digest: {labelled(digest_of(all_of_it))}"
-    if payload.digest and payload.digest == payload.body:  # of chunks readers disagree
+    if payload.digest and payload.digest == payload.body:  # readers disagree on chunks
         digests += f"\r\nWARC-Payload-Digest: {payload.digest}"
     return top + digests.encode() + b"\r\n" + last
 
 
 def _warcinfo(first: Found, old: str, new: str) -> Record:
-    """The record that says where the others are from."""
+    """The record that says what file the others are from."""
     of = f"converted from the ARC file {ascii(old)[1:-1]}"
     fields = {"software": "frontier warc convert", "description": of}
     return warcinfo(ascii(new)[1:-1], first.headers.get("warc-date"), fields)
 
 
 def _compare(path: Path, made: Path) -> int:
-    """How many records of *path* are in *made*, which has no others.
+    """Check that *made* has the records of *path*, and no others; return their number.
 
     Raises:
         BadWarc: They differ, or one of the files is damaged.
     """
     with open_file(path) as file:
-        ours = packing_of(file).is_arc  # in front is our warcinfo record
+        ours = packing_of(file).is_arc  # *made* then begins with our warcinfo record
     count, facts = _facts(path)
     if (count, facts) != _facts(made, int(ours)):
         raise BadWarc(os.fspath(path), 0, f"{made} has other records,")

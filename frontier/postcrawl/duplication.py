@@ -1,9 +1,9 @@
-"""How much of a collection is there more than once: by type, host, year and size.
+"""How much of a collection is there more than once, by type, host, year and size.
 
-It is told from manifests alone, and from all that have been made: of a sample, copies
-are found only within it, and their share is a lower bound. It asks no policy: whatever
-has the payload of an earlier capture counts as a copy, also what `frontier warc plan`
-leaves out.
+This is computed from manifests alone, and from all that have been made: in a sample,
+copies are found only within it, and their share is a lower bound. No policy applies:
+every capture with the payload of an earlier one counts as a copy, even one that
+`frontier warc plan` leaves out.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 KINDS = ("mime", "host", "year", "size")
 MOST = 20
-"""Names of a kind that are told, those with most bytes in copies."""
+"""Names of a kind that are reported: those with most bytes in copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Captures of one name, and which of them have the payload of an earlier one."""
+    """Captures of one name, and how many have the payload of an earlier one."""
 
     captures: int = 0
     copies: int = 0
@@ -42,10 +42,10 @@ class Duplication:
     """What is there more than once."""
 
     files: int
-    """That have a manifest."""
+    """Files that have a manifest."""
     total: Share = Share()
     by: dict[str, dict[str, Share]] = field(default_factory=dict)
-    """Of each of `KINDS`, its names; the first has most bytes in copies."""
+    """For each of `KINDS`, its names; the first has most bytes in copies."""
     names: dict[str, int] = field(default_factory=dict)
     """How many names each kind has."""
 
@@ -58,7 +58,7 @@ def duplication(
     """What the manifests in *directory* say; *engine* may sort in *scratch*.
 
     Raises:
-        NoManifest: There is none.
+        NoManifest: There are none.
     """
     places = sorted(directory.glob(f"*{SUFFIX}"))
     if not places:

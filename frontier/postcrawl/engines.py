@@ -1,17 +1,16 @@
-"""What runs the queries over manifests: DuckDB on one machine, or Spark on many.
+"""Runs the queries over manifests: with DuckDB on one machine, or Spark on many.
 
 What always holds:
 
-1.  Both run the same text (``sql/``), and give the same rows, in the same order if it
-    says one. It asks nothing of which the two disagree: NULLs are not ordered.
-2.  What is written is a directory of Parquet files in which the rows of one file are
-    found without a look at the others (`part_of`).
-3.  Neither holds all rows: DuckDB sorts on disk above its limit of memory, Spark as it
-    is set up. No row passes through Python but those of `Engine.rows`.
+1.  Both run the same text (``sql/``), and give the same rows, in the same order if the
+    text states one. It avoids what the two disagree about: NULLs are not ordered.
+2.  Output is a directory of Parquet files in which the rows of one file are found
+    without reading those of the others (`part_of`).
+3.  Neither holds all rows: DuckDB sorts on disk above its memory limit, Spark as it is
+    set up. No row passes through Python except those of `Engine.rows`.
 
-Of Spark, manifests and what is written are read and written by its workers: all of
-them see the directory of the manifests under the same path, and have frontier
-installed.
+With Spark, its workers read the manifests and write the output: all of them must see
+the directory of the manifests under the same path, and have frontier installed.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 MEMORY = "1GB"
-"""The limit of DuckDB's memory."""
+"""DuckDB's memory limit."""
 PER_THREAD = 125_000_000
-"""Bytes of memory for each of DuckDB's threads, of which it has as many as CPUs: each
-takes memory that it does not give back, and 16 ran out of 256 MB with 1,000,000 rows,
-where one plans three times as many in 128 MB."""
+"""Bytes of memory for each of DuckDB's threads, of which it has one per CPU. Each takes
+memory that it does not give back: 16 ran out of 256 MB with 1,000,000 rows, while one
+plans three times as many in 128 MB."""
 FETCHED = 10_000
 """Rows that are fetched at a time."""
 _TEXTS = Path(__file__).parent / "sql"
 _NO_ROOM = "there is no room to sort or to write"
 _PARTED = "SELECT *, substr(md5(file), 1, 2) AS part FROM ({}) rows_of_files"
-"""Both engines have MD5: its first two digits are 256 parts."""
+"""Both engines have MD5: its first two digits make 256 parts."""
 _EMPTY = "empty.parquet"
-"""A part without rows: it has the columns, if there are no others."""
+"""A part without rows: it gives the columns even if there is no other part."""
 PER_TASK = 16
-"""Files of one job for each of Spark's tasks: what they return is in memory."""
+"""Files in one job for each of Spark's tasks: a job's results are held in memory."""
 
 
 def query(name: str) -> str:
@@ -62,18 +61,18 @@ def query(name: str) -> str:
 
 
 def part_of(place: Path, file: str) -> list[Path]:
-    """The Parquet files in which `Engine.write_by_file` has put the rows of *file*."""
+    """The Parquet files that `Engine.write_by_file` puts the rows of *file* into."""
     part = hashlib.md5(file.encode(), usedforsecurity=False).hexdigest()[:2]
     return [place / _EMPTY, *sorted((place / f"part={part}").glob("*.parquet"))]
 
 
 def parts_of(place: Path) -> list[Path]:
-    """All of them."""
+    """The Parquet files with the rows of all files."""
     return [place / _EMPTY, *sorted(place.glob("part=*/*.parquet"))]
 
 
 class Engine(Protocol):
-    """Runs queries; a table or view that is named again is another."""
+    """Runs queries; naming a table or view again replaces it."""
 
     def view(self, name: str, places: Sequence[Path]) -> None:
         """Name the rows of Parquet files."""
@@ -82,13 +81,13 @@ class Engine(Protocol):
         """Name a few rows."""
 
     def rows(self, text: str) -> Iterator[tuple[Any, ...]]:
-        """What *text* asks for; it is all taken before the next query."""
+        """The rows that *text* asks for; take them all before the next query."""
 
     def write_by_file(self, text: str, place: Path) -> None:
-        """Write what *text* asks for, with a column *file*, to the empty *place*.
+        """Write the rows that *text* asks for to *place*, an empty directory.
 
-        That is a directory. The rows of one file are in the part that `part_of` names,
-        in any order.
+        They have a column *file*. The rows of one file are in the part that `part_of`
+        names, in any order.
         """
 
 
@@ -101,7 +100,7 @@ def duckdb_engine(
     It has *threads*, or as many as CPUs, but each has at least `PER_THREAD`.
 
     Raises:
-        ConfigurationError: *memory* is no size, or too small for a query.
+        ConfigurationError: *memory* is not a size, or too small for a query.
         OSError: A file cannot be read or written.
     """
     config: dict[str, Any] = {
@@ -143,7 +142,7 @@ def _limit_threads(connection: duckdb.DuckDBPyConnection) -> None:
 def duckdb_of_manifests(directory: Path) -> Iterator[DuckDb]:
     """DuckDB with all manifests in *directory* as ``manifest``; it sorts there, too.
 
-    In a directory of its own: several processes may do so.
+    It sorts in a subdirectory of its own: several processes may do so at once.
     """
     with (
         tempfile.TemporaryDirectory(prefix="duckdb-", dir=directory) as scratch,
@@ -179,7 +178,7 @@ class DuckDb(Engine):
             yield from some
 
     def keep(self, name: str, text: str) -> None:
-        """Ask *text* once, and name what it gives."""
+        """Run *text* once, and name its rows."""
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")
 
     @override
@@ -193,7 +192,7 @@ class DuckDb(Engine):
 
 
 def _limit_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """The limit of memory in bytes, which DuckDB says as ``244.1 MiB``."""
+    """The memory limit in bytes, which DuckDB states as ``244.1 MiB``."""
     asked = "SELECT current_setting('memory_limit')"
     ((said,),) = connection.execute(asked).fetchall()
     number, _, unit = said.partition(" ")
@@ -203,14 +202,14 @@ def _limit_of(connection: duckdb.DuckDBPyConnection) -> int:
 
 @contextmanager
 def creating_parts(place: Path) -> Iterator[Path]:
-    """The directory *place*, empty, for what an engine writes by file."""
+    """The directory *place*, emptied, for what an engine writes by file."""
     mode = mode_of_environment()
     shutil.rmtree(place, ignore_errors=True)
     make_directory(place, mode)
     try:
         yield place
         for part in parts_of(place):
-            with part.open("rb") as file:  # of an engine that knows no mode
+            with part.open("rb") as file:  # engines do not know the mode
                 os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode & mode)
                 os.fsync(file.fileno())
             part.parent.chmod(place.stat().st_mode)
@@ -224,7 +223,7 @@ def spark_engine(master: str, _: Path) -> Iterator[Engine]:
     """Spark at *master*.
 
     Raises:
-        ConfigurationError: PySpark is not installed, or finds no such master or Java.
+        ConfigurationError: PySpark is not installed, or does not find *master* or Java.
     """
     yield _Spark(_session(master))
 
@@ -259,10 +258,10 @@ class _Spark:
 def spark_map(
     step: Callable[[Any], Any], given: Sequence[Any], master: str
 ) -> Iterator[Any]:
-    """What *step* returns for each of *given*, by Spark at *master*.
+    """What *step* returns for each of *given*, computed by Spark at *master*.
 
     Raises:
-        ConfigurationError: As of `spark_engine`.
+        ConfigurationError: See `spark_engine`.
     """
     context = _session(master).sparkContext
     many = context.defaultParallelism * PER_TASK

@@ -2,13 +2,13 @@
 
 What always holds:
 
-1.  A directory is looked through to its bottom. Links to directories are told; files
-    with other names, and what a command itself has there, are passed over.
-2.  What cannot be read is told as a failure: a directory that nobody may read, a file
-    that is not closed, and one whose name is not UTF-8, which no manifest can have.
-3.  A file is given once, however often it is named.
+1.  A directory is searched to its bottom. Links to directories are reported; files
+    with other names, and what a command itself has there, are skipped.
+2.  What cannot be read is reported as a failure: an unreadable directory, a file that
+    is not closed, and one whose name is not UTF-8, which no manifest can have.
+3.  A file is read once, however often it is named.
 
-A file that is read and what becomes of it have one name below their directories.
+A file that is read and the file it becomes have the same name below their directories.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ENDINGS = (".warc.gz", ".warc", ".warc.zst", ".arc.gz", ".arc")
-"""How names of files end that are read when a directory is given."""
+"""Endings of names of files that are read when a directory is given."""
 WACZ = ".wacz"
 FROM_WACZ = ".from-wacz"
-"""How names of WARC files end that were taken out of a WACZ only to be read."""
+"""The ending of names of WARC files that were taken out of a WACZ only to be read."""
 
 
 def files_in(
@@ -42,9 +42,9 @@ def files_in(
 ) -> list[Path]:
     """*given* files, and those in *given* directories, in the order of their names.
 
-    Of a directory, those with *endings* (in capitals, too), and nothing of *without*,
-    which may be in it. *say* is told what is not looked at, *failed* what cannot be,
-    and *unclosed* which files are not closed.
+    From a directory, only files with *endings* (in capitals, too), and nothing in
+    *without*, which may be below it. *say* is told what is not looked at, *failed* what
+    cannot be, and *unclosed* which files are not closed.
     """
     found: dict[Path, None] = {}
     for top in given:
@@ -52,7 +52,7 @@ def files_in(
             name = path.name.removesuffix(OPEN)
             if ends_with(name, endings) and name != path.name:
                 here = not isinstance(path, RemotePath)
-                if not (here and path.with_name(name).exists()):  # no command's
+                if not (here and path.with_name(name).exists()):  # not a command's
                     unclosed(
                         f"{spelled(path)} is not closed: its writer still runs, or was "
                         "killed (frontier warc repair)"
@@ -77,7 +77,7 @@ def below(
     failed: Callable[[str], None],
     without: Path | None = None,
 ) -> Iterator[Path]:
-    """All files below *top*, or it itself if it is no directory; see `files_in`."""
+    """All files below *top*, or *top* itself if it is a file; see `files_in`."""
     if isinstance(top, RemotePath):
         yield from top.below() if top.is_dir() else [top]
         return
@@ -107,10 +107,10 @@ def spelled(path: Path | RemotePath | str) -> str:
 
 
 def below_shared(paths: Sequence[Path]) -> list[PurePosixPath]:
-    """What each of *paths* is called below the directory that they share.
+    """The name of each of *paths* below the directory that they share.
 
     Raises:
-        ConfigurationError: Some are of this machine, and others are not.
+        ConfigurationError: Some are on this machine, and others are not.
     """
     places = [
         PurePosixPath(path.place if isinstance(path, RemotePath) else path.absolute())
@@ -125,10 +125,10 @@ def below_shared(paths: Sequence[Path]) -> list[PurePosixPath]:
 
 
 def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
-    """Where each of *paths* goes below *out*: as deep as below what they share.
+    """Where each of *paths* goes below *out*: with its name from `below_shared`.
 
     Raises:
-        ConfigurationError: One would be written over.
+        ConfigurationError: One of *paths* would be overwritten.
     """
     outs = [out / name for name in below_shared(paths)]
     given = {path.resolve() for path in paths}

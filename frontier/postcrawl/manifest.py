@@ -1,15 +1,15 @@
-"""What is in WARC files, a row for each record, as Parquet.
+"""Lists the content of WARC files as Parquet, a row for each record.
 
 What always holds:
 
-1.  A manifest gets its name after its last byte is on disk. A run that was killed goes
-    on with the files that have none.
-2.  It says which bytes it is of: the size, the time and both ends of the file. One of
-    a file that has changed since is made again, and never used.
+1.  A manifest gets its name after its last byte is on disk. After a kill, the next run
+    goes on with the files that have none.
+2.  It says which bytes it describes: the size, the time and both ends of the file. If
+    the file has changed since, the manifest is made again, and the old one never used.
 3.  Digests are computed from the bytes. What a header claims is noted beside them.
 4.  A record whose payload cannot be read has a row that says why. What is wrong with a
-    record is in its file's manifest, and the next records follow; where that cannot be
-    told, as of a file that is cut off, the rows end there.
+    record is in its file's manifest, and the next records follow; where no further
+    record can be found, as in a file that is cut off, the rows end.
 """
 
 from __future__ import annotations
@@ -75,27 +75,28 @@ SCHEMA = pa.schema(
         ("name_key", pa.int64()),
     ]
 )
-"""Columns. *record_offset* and *record_length* are of the gzip member, in bytes; where
-records have none of their own, of the unpacked file. *seq* counts the file's records.
-*cdxj* is the line of the record in an index of the file.
-*payload_digest* is of the entity body without its transfer coding, *body_digest* of the
-bytes that are stored; *agrees* says whether one of these is what the record claims,
-which *claim* has in the same spelling. What has one payload digest has one
-*payload_key*, and what has one URL and second one *name_key*; others may have them,
-too. A query groups by those first: they are an eighth as long.
+"""Columns. *record_offset* and *record_length* are those of the gzip member, in bytes;
+where records have none of their own, those in the unpacked file. *seq* counts the
+file's records. *cdxj* is the line of the record in an index of the file.
+*payload_digest* is that of the entity body without its transfer coding, *body_digest*
+that of the stored bytes; *agrees* says whether one of the two is what the record
+claims, which is *claim*, in the same spelling. Records with the same payload digest
+have the same *payload_key*, those with the same URL and second the same *name_key*;
+others may share them by chance. Queries group by these first: they are an eighth as
+long.
 
-*url*, *date*, and what a revisit refers to are as a header of ours may have them,
-whatever the record says: one name has one spelling. *truncated* is `SEGMENT` for a part
-of a record."""
+*url*, *date*, and what a revisit refers to are spelled as in our headers, whatever the
+record has: a name has a single spelling. *truncated* is `SEGMENT` for a part of a
+record."""
 SEGMENT = "segment"
-"""The record has `WARC-Segment-Number`: the payload is in several."""
+"""The record has `WARC-Segment-Number`: the payload is in several records."""
 KINDS = frozenset({"response", "resource", "revisit", "conversion"})
-"""Records with a payload, or with that of another."""
+"""Types of records that have a payload, or refer to that of another."""
 SUFFIX = ".manifest.parquet"
 ROWS = 5_000
 """Rows that are written at a time."""
 ENDS = 1 << 16
-"""Bytes of each end of a file that are hashed to know it again."""
+"""Bytes at each end of a file that are hashed to recognize it."""
 NAMED = 100
 """Records without a date that are named; all are counted."""
 _KEY = b"frontier"
@@ -110,47 +111,47 @@ class Options:
 
     algorithm: str = "sha256"
     every: bool = False
-    """Also records without a payload, and digests of each record's head and of all of
-    its bytes: to compare two files (`frontier.postcrawl.verify`)."""
+    """Whether records without a payload, too, and digests of each record's head and of
+    all its bytes: to compare two files (`frontier.postcrawl.verify`)."""
 
 
 @dataclass(slots=True)
 class Manifest:
-    """What a manifest says of its file, beside its rows."""
+    """What a manifest says of its file, besides its rows."""
 
     file: str
     size: int
     mtime_ns: int
-    """Of a file that is elsewhere, what stands for it (`State.changed`)."""
+    """For a file that is elsewhere, what stands for its time (`State.changed`)."""
     ends: str
     """Digest of the first and the last `ENDS` bytes."""
     algorithm: str
     every: bool
     records: int = 0
-    """Rows."""
+    """The number of rows."""
     payload_bytes: int = 0
     faults: list[str] = field(default_factory=list)
-    """What is wrong with records, and why the file is not read to its end."""
+    """What is wrong with records, and why the file was not read to its end."""
     unwritable: str = ""
     """Why no other records can be put into the file; empty if they can."""
     undated: int = 0
     """Captures without a date to the second, in UTC: neither copies nor originals."""
     undated_named: list[str] = field(default_factory=list)
-    """The first `NAMED` of them, and what is said as their date."""
+    """The first `NAMED` of them, and what they state as their date."""
 
     @property
     def left_because(self) -> list[str]:
-        """Why the file is left as it is; nothing if it is not."""
+        """Why the file is left as it is; empty if it may be rewritten."""
         return self.faults + [self.unwritable] * bool(self.unwritable)
 
     def undated_captures(self) -> Iterator[str]:
-        """Tell of each capture without a date."""
+        """Lines about the captures without a date."""
         yield from self.undated_named
         if (more := self.undated - len(self.undated_named)) > 0:
             yield f"{self.file}: {more:,} more without such a date"
 
     def is_of(self, other: Manifest) -> bool:
-        """Whether both are of the same bytes, read in the same way."""
+        """Whether both describe the same bytes, read with the same options."""
         names = ("file", "size", "mtime_ns", "ends", "algorithm", "every")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
@@ -169,7 +170,7 @@ def manifest_of(path: Path, options: Options) -> Manifest:
 
 
 def identity(file: IO[bytes]) -> tuple[int, str]:
-    """Size of *file*, and the digest of its ends; its position is another then."""
+    """Size of *file*, and the digest of its ends; this moves its position."""
     size = state_of(file).size
     file.seek(0)
     ends = hashlib.sha256(file.read(ENDS))
@@ -213,12 +214,12 @@ def make(
     options: Options,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Manifest:
-    """Make the manifest of *path* in *directory*, unless it is there.
+    """Make the manifest of *path* in *directory*, unless there is a current one.
 
     *progress* is told how many bytes of the file were read.
 
     Raises:
-        OSError: The file cannot be read, or the manifest not be written.
+        OSError: The file cannot be read, or the manifest cannot be written.
     """
     made, place = manifest_of(path, options), place_of(path, directory)
     stored = stored_manifest(place)
@@ -289,7 +290,7 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
 def _row(
     path: Path, made: Manifest, seq: int, found: Found, how: Asked, payload: Payload
 ) -> tuple[Any, ...]:
-    """What `SCHEMA` names, in its order."""
+    """The columns of `SCHEMA`, in its order."""
     get = found.headers.get
     capture, line = _indexed(found, path.name, how)
     date = dated(capture.date)
@@ -335,8 +336,8 @@ def _row(
 
 
 def _indexed(found: Found, name: str, how: Asked) -> tuple[Capture, str | None]:
-    """What *found* says, and its line in an index, if that has one."""
-    with suppress(BadWarc):  # a date that is none: readers pass over it
+    """The capture *found*, and its line in an index, if it gets one."""
+    with suppress(BadWarc):  # its date is invalid: readers skip it
         capture = listed(found, name, how)
         if capture is not None:
             return capture, capture.encode().decode()
@@ -344,7 +345,7 @@ def _indexed(found: Found, name: str, how: Asked) -> tuple[Capture, str | None]:
 
 
 def microseconds(date: str) -> int | None:
-    """A WARC-Date in microseconds since the Unix epoch; ``None`` if it is none."""
+    """A WARC-Date in microseconds since the Unix epoch; ``None`` if it is invalid."""
     if not _DATE.fullmatch(date):
         return None
     try:
@@ -359,5 +360,5 @@ def dated(date: str) -> str:
 
 
 def to_second(date: str) -> str:
-    """A WARC-Date without what is below a second: readers find captures by that."""
+    """A WARC-Date without its fraction of a second: readers find captures by that."""
     return f"{date[:19]}Z"

@@ -1,10 +1,10 @@
-"""Each step of a deduplication, for many files: several at a time, none for another.
+"""Runs a step of a deduplication for many files, several at a time, each on its own.
 
 What always holds:
 
 1.  A file that cannot be used is named, and left as it was; the others go on.
 2.  Processes share nothing but files: one that is killed loses only its own.
-3.  They end when the command does that began them, even if it is killed.
+3.  They end when the command that started them does, even if it is killed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Work:
 
     workers: int = 1
     master: str = ""
-    """Of Spark, which does it; empty if processes of this machine do."""
+    """The Spark master that runs it; empty if processes of this machine do."""
     progress: Callable[[int], None] = lambda _: None
-    """Told how many bytes of the input are done."""
+    """Is told how many bytes of the input are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def manifests(
 def each(
     step: Callable[..., object], given: Sequence[tuple[Any, ...]], work: Work
 ) -> Iterator[tuple[Path, object]]:
-    """What *step* returns or raises for each of *given*, in the order of their ends."""
+    """What *step* returns or raises for each of *given*, in the order they finish."""
     done = 0
     for path, outcome in _outcomes(step, given, work):
         done += path.stat().st_size if path.exists() else 0
@@ -98,7 +98,7 @@ def _outcomes(
 
 
 def _end_with_parent() -> None:
-    """Have this process end when its parent does: it would wait for work for ever."""
+    """End this process when its parent ends; else it would wait for work for ever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
@@ -110,7 +110,7 @@ def _exit_after(parent: Any) -> None:
 
 
 def caught(step: Callable[..., object], one: tuple[Any, ...]) -> object:
-    """What *step* returns of *one*, whose first is a file, or a `Failure`."""
+    """What *step* returns for *one*, whose first item is a file, or a `Failure`."""
     try:
         return step(*one)
     except FrontierError as error:  # goes to another process as text

@@ -1,7 +1,7 @@
-"""Files are written again, each in one pass: the table of actions says what changes.
+"""Rewrites files, each in one pass, as the table of actions says.
 
-`frontier.postcrawl.actions` has the rows, `frontier.postcrawl.rewriting` writes the
-file; here is who makes the record that an action asks for.
+`frontier.postcrawl.actions` has the rows, and `frontier.postcrawl.rewriting` writes the
+file; this module chooses what makes the record that an action asks for.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def perform(
     out: Path,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Rewritten:
-    """Write *path* to *out* as *todo* has it; see `rewrite`."""
+    """Write *path* to *out* as *todo* says; see `rewrite`."""
     with closing(Originals(todo.directory)) as originals:
         compared = Compared(originals)
 
         def make(source: IO[bytes], actions: list[Action]) -> Record | None:
-            """The record that *actions* ask for; none to drop it."""
+            """The record that *actions* ask for; ``None`` to drop the old one."""
             one = actions[0]
             if one.do == "revisit":
                 return compared.revisit(source, one)

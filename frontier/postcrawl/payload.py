@@ -1,8 +1,8 @@
 """Length and digests of a record's payload.
 
 The payload of an HTTP response is its entity body (WARC 1.1, section 5.9), without the
-transfer coding; the *stored body* is what stands in the record, with it. Of any other
-record both are its block.
+transfer coding; the *stored body* is what the record has, with that coding. For any
+other record both are its block.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ALGORITHMS = ("sha256", "sha1", "md5", "sha512", "blake3")
 
 
 def require_algorithm(option: str, name: str) -> None:
-    """Refuse what *option* says, the *name* of an algorithm that is not here.
+    """Refuse the value of *option*, a *name*, if it is no algorithm that we have here.
 
     Raises:
-        ConfigurationError: It is not.
+        ConfigurationError: It is unknown, or its package is not installed.
     """
     if name not in ALGORITHMS:
         raise ConfigurationError(f"{option} {name!r}: one of {ALGORITHMS}")
@@ -39,7 +39,7 @@ def require_algorithm(option: str, name: str) -> None:
 
 
 class Payload(NamedTuple):
-    """What a manifest has of it, in the order of its columns."""
+    """What a manifest says of a payload, in the order of its columns."""
 
     length: int | None = None
     digest: str | None = None
@@ -47,7 +47,7 @@ class Payload(NamedTuple):
     """Digest of the stored body."""
     claim: str | None = None
     agrees: bool | None = None
-    """Whether the record claims one of these; some tools digest the chunks."""
+    """Whether *claim* is one of these digests; some tools digest the chunks."""
     head_digest: str | None = None
     whole_digest: str | None = None
     fault: str | None = None
@@ -58,8 +58,8 @@ def payload_in(
 ) -> Payload:
     """The payload of the record *found*, which is read to its end.
 
-    It is compared with the digest that is *claimed*. With *every* there are digests of
-    its head and of all of it, too.
+    It is compared with the digest that is *claimed*. With *every* there are also
+    digests of the record's head and of the whole record.
 
     Raises:
         BadWarc: The file is cut off or damaged in it.
@@ -99,7 +99,7 @@ def payload_in(
 
 
 class _Digests:
-    """Length and digests of what `update` gets, part by part."""
+    """Length and digests of the data that `update` gets, part by part."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.size = 0

@@ -1,19 +1,19 @@
-"""Which captures are copies of an earlier one: a query over all manifests.
+"""Finds captures that are copies of an earlier one, by a query over all manifests.
 
 What always holds:
 
-1.  A copy has an original that is no copy itself, of the same payload and of the same
-    stored bytes: with the original's body behind its own head it is what it was.
-2.  A capture that a revisit refers to already, by URL and second or by its record id,
-    stays what it is, and so does one of a file that is only read. Of a URL whose
-    revisits name no capture but a digest, the first capture of each payload stays.
+1.  A copy has an original that is no copy itself, with the same payload and the same
+    stored bytes: its own head with the original's body is the response that it was.
+2.  A capture that a revisit already refers to, by URL and second or by record id, stays
+    what it is, and so does one in a file that is only read. For a URL whose revisits
+    name only a digest and no capture, the first capture of each payload stays.
 3.  No original is named by a URL and a second at which another payload was captured,
-    too, or by its copy's own: replay finds originals by these alone.
-4.  What a manifest could not read, what was cut short, and what does not have the
-    payload digest that it claims, or claims what cannot be checked, is neither copy nor
-    original.
-5.  Payloads of one digest are compared byte for byte before one goes: by whom applies
-    the plan. A copy that has another payload than its original stays, and is named.
+    too, or by the URL and second of its copy: replay finds originals by these alone.
+4.  A capture is neither copy nor original if its payload could not be read, or was cut
+    short, or does not have the digest that it claims, or has a claim that cannot be
+    checked.
+5.  Payloads of one digest are compared byte for byte before one goes, when the plan is
+    applied. A copy with another payload than its original stays, and is named.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ _ADMITTED = """JOIN admitted ON coalesce(manifest.mime, '') = admitted.mime
 UNUSABLE = """
 SELECT count(fault), count(CASE WHEN NOT agrees THEN 1 END) FROM manifest
 """
-"""Records that could not be read, and those that do not have what they claim, or claim
-what nobody here can tell."""
+"""Counts records that could not be read, and those that do not have the digest that
+they claim, or whose claim cannot be checked here."""
 COPIES = """
 SELECT count(*), CAST(coalesce(sum(payload_length), 0) AS BIGINT),
   count(DISTINCT file) FROM plan
 """
 NAMED = 20
-"""Files that are named in what a plan comes to."""
+"""Files that are named in a plan's summary."""
 FILES = f"""
 SELECT file, count(*) AS copies,
   CAST(sum(payload_length) AS BIGINT) AS payload_bytes,
   CAST(sum(record_length) AS BIGINT) AS record_bytes
 FROM plan GROUP BY file ORDER BY record_bytes DESC, file LIMIT {NAMED}
 """  # noqa: S608 - ours
-"""What files would lose most: *record_bytes* are those that its copies take up in it.
-It would gain as many revisits."""
+"""The files that would lose most. *record_bytes* is the size of a file's copies in it;
+it would gain as many revisits."""
 PLAN = "plan.parquet"
 TEXT = "plan.warcsum"
 """The plan in the form of WARCsum."""
@@ -81,7 +81,7 @@ SUMMARY = "plan.json"
 
 
 def text_of(policy: Policy) -> str:
-    """The query of a plan under *policy*, which asks ``admitted`` with `admitted`."""
+    """The query of a plan under *policy*; its table ``admitted`` is from `admitted`."""
     statuses = ", ".join(str(int(status)) for status in sorted(policy.statuses))
     return query("plan").format(
         admitted=_ADMITTED if policy.is_by_mime else "",
@@ -90,7 +90,7 @@ def text_of(policy: Policy) -> str:
 
 
 def admitted(policy: Policy, mimes: Iterable[str]) -> pa.Table:
-    """Those of *mimes* whose payloads may become revisits, and their least bytes."""
+    """Those of *mimes* whose payloads may become revisits, and from what size on."""
     least = {mime: policy.least(mime) for mime in mimes}
     rows = [{"mime": m, "least": size} for m, size in least.items() if size is not None]
     schema = pa.schema([("mime", pa.string()), ("least", pa.int64())])
@@ -109,7 +109,7 @@ class FileCopies:
 
 @dataclass(slots=True)
 class Plan:
-    """What a plan comes to."""
+    """The summary of a plan."""
 
     id: str = ""
     """Follows from the manifests and the policy, as the plan does."""
@@ -118,18 +118,18 @@ class Plan:
     copies: int = 0
     payload_bytes: int = 0
     copied_bytes: int = 0
-    """Of payloads that become revisits."""
+    """Bytes of payloads that become revisits."""
     faults: list[str] = field(default_factory=list)
-    """Of files that cannot be read to their end: they are left as they are."""
+    """Why files cannot be read to their end or rewritten: they are left as they are."""
     unread: int = 0
     """Records whose payload could not be read."""
     undated: int = 0
     """Captures of which no date to the second can be read."""
     wrong: int = 0
-    """Records that do not have the payload digest that they claim, as far as that can
-    be told: they stay what they are."""
+    """Records that do not have the payload digest that they claim, or whose claim
+    cannot be checked: they stay what they are."""
     algorithms: list[str] = field(default_factory=list)
-    """Of the payload digests of the manifests."""
+    """The algorithms of the manifests' payload digests."""
     files_with_copies: int = 0
     most: list[FileCopies] = field(default_factory=list)
     """The files that would lose most."""
@@ -144,17 +144,17 @@ def make_plan(
 ) -> Plan:
     """Write the plan of the manifests in *directory*, by *engine*.
 
-    *say* is told what is left out. Captures of the manifests *only_read* are originals,
-    and no copies.
+    *say* is told what is left out. Captures in the manifests *only_read* can be
+    originals, but not copies.
 
     Raises:
-        NoManifest: There is none.
+        NoManifest: There are none.
         OSError: It cannot be written.
     """
     plan, places = Plan(), sorted(directory.glob(f"*{SUFFIX}"))
     if not places:
         raise NoManifest(str(directory))
-    for name in (SUMMARY, TEXT):  # of another
+    for name in (SUMMARY, TEXT):  # of another plan
         (directory / name).unlink(missing_ok=True)
     shutil.rmtree(directory / PLAN, ignore_errors=True)
     whole = [place for place in places if _is_whole(place, plan, say)]
@@ -176,7 +176,7 @@ def make_plan(
 
 
 def _is_whole(place: Path, plan: Plan, say: Callable[[str], None]) -> bool:
-    """Count what the manifest at *place* has, if it has all records of its file."""
+    """Count what is in the manifest at *place*; return whether its file can be used."""
     found = stored_manifest(place)
     if found is None:
         raise NoManifest(str(place))
@@ -223,11 +223,11 @@ def _query(
 
 
 def files_of(directory: Path) -> list[str]:
-    """The files of which manifests in *directory* know all records.
+    """The files with manifests in *directory*, except those that are left as they are.
 
     Raises:
         NoManifest: There are none, or no plan.
-        StaleManifest: A file has changed since.
+        StaleManifest: A manifest is of another version.
     """
     if not (directory / SUMMARY).exists():
         raise NoManifest(str(directory / SUMMARY))
@@ -248,6 +248,6 @@ def applying(directory: Path) -> Pass:
 
 
 def summary_of(directory: Path) -> dict[str, Any]:
-    """What the plan in *directory* comes to."""
+    """The summary of the plan in *directory*."""
     facts: dict[str, Any] = json.loads((directory / SUMMARY).read_bytes())
     return facts

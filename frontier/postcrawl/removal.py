@@ -1,16 +1,16 @@
-"""Captures leave WARC files, as somebody may demand: a takedown.
+"""Removes captures from WARC files, as in a takedown.
 
 What always holds:
 
 1.  Before a capture leaves, the revisits that refer to it become responses: those that
-    name its URL and second or its record id, and of those that name no capture of these
-    files those that have its digest. If one cannot, what it refers to stays, and what
-    that refers to in turn, up to the payload; all are named.
+    name its URL and second or its record id, and, of those that name no capture in
+    these files, those that have its digest. If one cannot, what it refers to stays, and
+    what that refers to in turn, up to the payload; all of these are named.
 2.  A request and other records leave with the capture whose URL and date they have.
 3.  Each record leaves a tombstone in its place, which has its id, its type, its date
-    and the reason that was given: nothing of its URL, its headers or its payload.
-4.  A file is old or new, and so is its index. A run that was killed is run again: what
-    has left is not found any more, and the files end as the same bytes.
+    and the reason that was given, but nothing of its URL, its headers or its payload.
+4.  A file is old or new, and so is its index. After a kill, run the command again: what
+    has left is no longer found, and the files end up with the same bytes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ WHERE type IN ('response', 'resource')
   AND NOT starts_with(coalesce(body_digest, ''), algorithm || ':')
 ORDER BY ALL
 """
-"""What leaves without a digest of the algorithm that such a revisit has."""
+"""What leaves and has no digest of an algorithm that an unnamed revisit uses."""
 TOMBSTONES = """
 SELECT *, 'tombstone' AS do, '' AS original_file, 0 AS original_offset,
   '' AS original_id, '' AS original_url, '' AS original_date
@@ -81,25 +81,25 @@ class Wanted:
 
     urls: frozenset[str] = frozenset()
     ids: frozenset[str] = frozenset()
-    """Of records, as ``<urn:uuid:...>``."""
+    """Record ids, as ``<urn:uuid:...>``."""
     reason: str = ""
     """One line, for the tombstones."""
     payloads: frozenset[str] = frozenset()
     """Digests of one algorithm, as manifests spell them."""
     prefixes: tuple[str, ...] = ()
-    """Of URLs."""
+    """What URLs begin with."""
     hosts: frozenset[str] = frozenset()
-    """Without port; their subdomains are others."""
+    """Hosts without port; their subdomains are other hosts."""
     keys: frozenset[str] = frozenset()
-    """By which replay tools find captures."""
+    """The keys by which replay tools find captures."""
 
     @property
     def algorithm(self) -> str:
-        """Which digests manifests have to have, for `payloads` to be found."""
+        """The algorithm of digests that manifests need, for `payloads` to be found."""
         return next(map(_algorithm, self.payloads), ALGORITHMS[0])
 
     def has(self, url: str) -> bool:
-        """Whether *url* is one of those that are not named one by one."""
+        """Whether *url* is meant by a prefix, a host or a key."""
         return (
             url.startswith(self.prefixes)
             or (bool(self.keys) and key_of(url) in self.keys)
@@ -121,7 +121,7 @@ class Leaving:
 
     @property
     def at(self) -> tuple[str, str]:
-        """What revisits name it by: its URL, and its date to the second."""
+        """How revisits name it: by its URL, and its date to the second."""
         return self.url, to_second(self.date)
 
 
@@ -131,13 +131,13 @@ class Found:
 
     leaving: list[Leaving] = field(default_factory=list)
     dependent: dict[str, list[str]] = field(default_factory=dict)
-    """By their file, the ids of the revisits that refer to one of these and stay."""
+    """The ids of revisits that refer to one of these and stay, by their file."""
     needed: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By URL and second of what it refers to, at once or by way of others that leave:
-    where such a revisit is."""
+    """Where such a revisit is, by URL and second of a capture that it refers to,
+    directly or through other revisits that leave."""
     same: dict[str, int] = field(default_factory=dict)
     """How many captures that stay have the payload of one that leaves, by its digest;
-    of no bytes not."""
+    empty payloads are not counted."""
 
 
 def wanted_of(
@@ -150,14 +150,14 @@ def wanted_of(
     hosts: Iterable[str],
     replay: Iterable[str],
 ) -> Wanted:
-    """*urls*, record *ids*, and those that files have, one on each line.
+    """*urls*, record *ids*, and those in the files *lists*, one on each line.
 
-    And what has one of the digests *payloads*, and the URLs that begin with one of
+    Further, what has one of the digests *payloads*, and the URLs that begin with one of
     *prefixes*, that are of *hosts*, or are replayed as one of *replay*.
 
     Raises:
-        ConfigurationError: There is nothing, *reason* has several lines, a prefix has
-            no host and path, a host is none, or one of *payloads* is not usable.
+        ConfigurationError: Nothing is named, *reason* has several lines, a prefix has
+            no host and path, a host is invalid, or one of *payloads* is not usable.
         OSError: A file cannot be read.
     """
     words = [*urls, *map(_id, ids)]
@@ -210,10 +210,11 @@ def _replayed(url: str) -> str:
 
 
 def _payload(text: str) -> str:
-    """The digest that *text* is.
+    """The digest that *text* spells.
 
     Raises:
-        ConfigurationError: It is none, of no bytes, or cannot be computed here.
+        ConfigurationError: It is no digest, or that of no bytes, or cannot be computed
+            here.
     """
     digest = in_hex(text)
     if _algorithm(digest) not in ALGORITHMS:
@@ -229,7 +230,7 @@ def _algorithm(digest: str) -> str:
 
 
 def _of_nothing() -> set[str]:
-    """The digests of no bytes, of the algorithms that are here."""
+    """The digests of no bytes, by all algorithms that are installed."""
     found = set()
     for name in ALGORITHMS:
         with suppress(ImportError):
@@ -242,10 +243,10 @@ def _id(text: str) -> str:
 
 
 def with_urls(directory: Path, wanted: Wanted) -> tuple[Wanted, list[str]]:
-    """*wanted*, with each URL that the files have and that it `has` named.
+    """*wanted* with all URLs in the files that it `has`, and the URLs that are near.
 
-    And the URLs that stay, and that replay tools show as one that leaves: they differ
-    from it in their fragment, their scheme, ``www.`` or capitals, say.
+    The latter stay, though replay tools take them for one that leaves: they differ from
+    it in their fragment, scheme, ``www.`` or capitals, say.
     """
     with duckdb_of_manifests(directory) as engine:
         rows = engine.rows("SELECT DISTINCT url FROM manifest WHERE type <> 'warcinfo'")
@@ -257,9 +258,9 @@ def with_urls(directory: Path, wanted: Wanted) -> tuple[Wanted, list[str]]:
 
 
 def find(directory: Path, wanted: Wanted) -> Found:
-    """What of the files with manifests in *directory* is to leave.
+    """What is to leave the files that have manifests in *directory*.
 
-    The manifests have rows of all records. The result is held in memory.
+    The manifests have rows for all records. The result is held in memory.
 
     Raises:
         ConfigurationError: A digest of a revisit cannot be computed here.
@@ -289,7 +290,7 @@ def find(directory: Path, wanted: Wanted) -> Found:
 
 
 def _computed(captures: Iterable[tuple[str, int, str, str]]) -> pa.Table:
-    """Of each of *captures* the digest that is asked for.
+    """The digest of each of *captures*, by the algorithm that is given with it.
 
     Raises:
         ConfigurationError: It cannot be computed here.
@@ -324,7 +325,7 @@ def tombstone(source: IO[bytes], one: Action, reason: str) -> Record:
     """What stands in the place of *one*: a metadata record (WARC 1.1, section 6.4).
 
     Raises:
-        BadWarc: There is no such record.
+        BadWarc: There is no such record, or it is damaged.
         ValueError: The record's id or date has a line break.
     """
     found = record_at(source, one.file, one.record_offset, one.record_id)

@@ -1,17 +1,17 @@
-"""Revisit records become responses again, with the payload of their original.
+"""Turns revisit records into responses again, with the payload of their original.
 
 What always holds:
 
 1.  A revisit gets a body only from a capture whose payload has the digest that the
     revisit states: one that it names by URL and second or by record id; if there is
-    none, one with that digest; or what another revisit names that it refers to. Any
-    other stays, and is named.
-2.  The HTTP head is that of the revisit, byte for byte; of one without, that of its
-    original, which replay tools show. What `frontier.postcrawl.apply`
-    has made a revisit of is the block that it was, and has the id that it had; any
-    other revisit keeps its own, since other records may name it.
+    none, any with that digest, or one that is named by the revisits that it refers to.
+    A revisit without such a capture stays, and is named.
+2.  The HTTP head is that of the revisit, byte for byte, or, if it has none, that of its
+    original, which replay tools show. A revisit that `frontier.postcrawl.apply` made
+    gets back the block and the id that the response had; any other revisit keeps its
+    id, since other records may name it.
 
-A revisit that a server's 304 has led to stays as well: its head is not that of a
+A revisit that is due to a server's 304 stays as well: its head is not that of a
 response with a body (WARC 1.1, section 6.7.3).
 """
 
@@ -61,9 +61,9 @@ _REVISITS = frozenset(
         REPLACES.lower(),
     }
 )
-"""Headers that only a revisit has, or that are made again."""
+"""Headers that only a revisit has, or that are computed anew."""
 CANDIDATES = 8
-"""Captures that are read for a revisit that names no capture but a digest, at most."""
+"""Most captures that are read for a revisit that names only a digest, no capture."""
 
 _NOT_MODIFIED = NOT_MODIFIED[NOT_MODIFIED.index("/revisit/") :]
 
@@ -92,11 +92,11 @@ def response(
     actions: list[Action],
     originals: Originals,
 ) -> Record:
-    """The response in place of the revisit that *actions* name, with what it may mean.
+    """The response that replaces the revisit of *actions*, each with one candidate.
 
     Raises:
         BadWarc: There is no such record.
-        ValueError: It has no original, or none of its payload.
+        ValueError: It has no original, or no original has its payload.
     """
     revisit = actions[0]
     found = record_at(source, revisit.file, revisit.record_offset, revisit.record_id)
@@ -127,15 +127,15 @@ def _is_chunked(head: bytes) -> bool:
 
 
 def _body(original: Found, wanted: PayloadDigest, *, is_chunked: bool) -> Body:
-    """The body of *original*, if its payload is *wanted*: as it is stored.
+    """The stored body of *original*, if its payload is *wanted*.
 
-    Without its chunks, if the head that it gets is of a body without: no reader would
-    take them off.
+    Unless the head that it gets *is_chunked*, its chunks are undone: no reader would
+    undo them.
 
     Raises:
-        ValueError: It has another payload, or none that can be read. It has no chunks
-            for a head that says so, or only its chunks have the digest, for one that
-            does not.
+        ValueError: It has another payload, or none that can be read; or the head
+            *is_chunked* and the body is not; or the head is not, and the digest is that
+            of the chunks.
     """
     of_chunks, of_payload = hashing(wanted.algorithm), hashing(wanted.algorithm)
     has_chunks = False
@@ -165,10 +165,10 @@ def _body(original: Found, wanted: PayloadDigest, *, is_chunked: bool) -> Body:
 
 
 def _head(found: Found, original: Found) -> bytes:
-    """The HTTP head of the revisit *found*.
+    """The HTTP head of the revisit *found*, or that of *original* if it has none.
 
     Raises:
-        ValueError: There is none.
+        ValueError: Neither has one.
     """
     block = found.block
     if not block and found.is_http and original.is_http:

@@ -1,15 +1,16 @@
-"""A WARC file, written again with other records in some places.
+"""Rewrites a WARC file with other records in some places.
 
 What always holds:
 
-1.  What is not replaced is copied as the bytes that it was, by the kernel.
+1.  What is not replaced is copied byte for byte, by the kernel.
 2.  A file gets its name after its last byte, its index, and a note of what was done are
-    on disk; what was there under that name is there until then. A run that was killed
-    goes on with the files that have no note, and its files end as the same bytes.
-3.  A note tells where a record of the old file is in the new one: an original may stand
-    in a file that was written again in its place.
-4.  The index is that of reading the file, byte for byte. Of what was copied the
-    manifest has the lines: to read it once more would take longer than all the rest.
+    on disk; until then the name is that of the old file. After a kill, the next run
+    goes on with the files that have no note, and they end up with the same bytes.
+3.  A note tells where a record of the old file is in the new one: an original may be in
+    a file that was rewritten in place.
+4.  The index is the one that reading the file would give, byte for byte. The lines of
+    what was copied are from the manifest: to read the file once more would take longer
+    than all the rest.
 """
 
 from __future__ import annotations
@@ -76,32 +77,32 @@ if TYPE_CHECKING:
 
 SUFFIX = ".done.json"
 ORIGINALS = "originals"
-"""The directory, in that of the manifests, of those of files that are only read."""
+"""The subdirectory of the manifests of files that are only read."""
 _END = b"\r\n\r\n"
-"""What is behind a record of ours that is not compressed."""
+"""What follows a record of ours that is not compressed."""
 _CHUNK = 1 << 26
 
 
 @dataclass
 class Rewritten:
-    """What became of one file, as its note has it."""
+    """What became of one file; its note has the same."""
 
     file: str
     made: str
     """Where it is now."""
     wanted: str = ""
-    """Of its `Pass`."""
+    """`Pass.wanted` of its pass."""
     replaced: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
     ends: str = ""
     """Digest of the first and the last bytes of the new file."""
     kept: list[str] = field(default_factory=list)
-    """Records that should have been replaced and are not, and why."""
+    """Records that should have been replaced but are not, and why."""
     kept_at: list[int] = field(default_factory=list)
-    """Where these are in the old file."""
+    """Offsets of these in the old file."""
     moved: list[tuple[int, int]] = field(default_factory=list)
-    """Offsets in the old file, and by how much what is from there on has moved."""
+    """Offsets in the old file, and by how many bytes all from there on has moved."""
 
     def offset(self, old: int) -> int:
         """Where the record at *old* of the old file is in the new one."""
@@ -120,7 +121,7 @@ def note_of(path: Path, directory: Path) -> Rewritten | None:
 
 
 def is_made(note: Rewritten) -> bool:
-    """Whether the file of *note* is there, as it was made."""
+    """Whether the file of *note* is there and unchanged."""
     try:
         with open_input(note.made) as file:
             return identity(file) == (note.bytes_after, note.ends)
@@ -135,16 +136,16 @@ def rewrite(
     make: Callable[[IO[bytes], list[Action]], Record | None],
     progress: Callable[[int], None],
 ) -> Rewritten:
-    """Write *path* to *out*, which may be *path*, unless that is done.
+    """Write *path* to *out*, which may be *path*, unless that was done already.
 
-    *make* makes the new record that actions ask for, or none; an error of reading
-    leaves the old one.
+    *make* makes the new record that actions ask for, or none; if it cannot read what it
+    needs, the old record stays.
 
     Raises:
         StaleManifest: The file has changed since its manifest was made.
         Unwritable: Other records cannot be put into it, or it is damaged.
-        FileTaken: The new name is that of another file.
-        FileInUse: Another process writes it.
+        FileTaken: Another file has the new name.
+        FileInUse: Another process is writing it.
         OSError: One cannot be read or written; the old file is as it was.
     """
     if is_url(os.fspath(out)):
@@ -183,7 +184,7 @@ def rewrite(
 def _packing(
     source: IO[bytes], path: Path
 ) -> tuple[Callable[[Record], Iterable[bytes]], bool]:
-    """What packs a record for the file *source*, called *path*; whether it is plain."""
+    """How to pack a record for the file *source* at *path*, and whether it is plain."""
     source.seek(0)
     begin = source.read(len(FRAME))
     if is_zstd(begin):
@@ -225,7 +226,7 @@ def _fill(
             if record is not None:
                 target.writelines(pack(record))
             length = target.tell() - start
-            if is_plain:  # line ends that are not in its length: two, or some other
+            if is_plain:  # its length is without line ends: two, or others if not ours
                 length -= len(_END)
                 at += len(line_ends_at(source, at))
             captures[offset] = _capture(record, start, length, done.made)
@@ -275,7 +276,7 @@ def _lines(
 
 
 def _copy(source: IO[bytes], target: IO[bytes], start: int, end: int) -> None:
-    """Copy bytes of *source*, by the kernel if both are files here."""
+    """Copy bytes of *source*, by the kernel if it is a file on this machine."""
     target.flush()
     if not is_here(source):
         target.writelines(blocks_of(source, start, end - start))
@@ -295,16 +296,17 @@ def _note_place(path: Path, directory: Path) -> Path:
 
 
 class Originals:
-    """Opens the files of originals, also those that are written again meanwhile.
+    """Opens the files of originals, even those that are rewritten meanwhile.
 
-    The last one stays open: mostly the next original stands there, too.
+    The last one stays open: mostly the next original is there, too.
     """
 
     def __init__(self, directory: Path) -> None:
         """*directory* has the manifests, and the notes of what was done."""
         self._directory = directory
         self._looked: dict[str, tuple[State, Rewritten | None]] = {}
-        """Files by their i-node, size and time when they were looked at, and notes."""
+        """For each file, its i-node, size and time when it was last checked, and its
+        note."""
         self._last: tuple[str, IO[bytes]] | None = None
 
     def close(self) -> None:
@@ -317,7 +319,7 @@ class Originals:
         """The original of *action*.
 
         Raises:
-            StaleManifest: The file is neither what it was nor what it was made.
+            StaleManifest: The file is neither as it was nor as it was rewritten.
             BadWarc: There is no such record.
             OSError: The file cannot be read.
         """
@@ -335,7 +337,7 @@ class Originals:
         return record_at(stream, file, offset, action.original_id)
 
     def _note(self, stream: IO[bytes], path: Path) -> Rewritten | None:
-        """The note of *path*, or ``None`` if it is as it was before."""
+        """The note of *path*, or ``None`` if the file is still as it was."""
         found = identity(stream)
         for directory in (self._directory, self._directory / ORIGINALS):
             manifest = stored_manifest(place_of(path, directory))
@@ -348,10 +350,10 @@ class Originals:
 
 
 def record_at(stream: IO[bytes], name: str, offset: int, record_id: str) -> Found:
-    """The record at *offset* of *stream*, which has to have *record_id*, to be read.
+    """The record at *offset* of *stream*, with its block to be read.
 
     Raises:
-        BadWarc: There is no such record.
+        BadWarc: There is none, or it does not have *record_id*.
     """
     found = next(pulled_from(stream, name, offset), None)
     if found is None or found.headers.get("warc-record-id") != record_id:

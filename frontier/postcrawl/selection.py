@@ -1,14 +1,14 @@
-"""Some of the captures of a collection: to restore them, or to have them by themselves.
+"""Selects captures of a collection, to restore or to extract them.
 
 What always holds:
 
-1.  A capture is selected by what its own headers say: its URL and its WARC-Date. That
-    of a line of an index is the same to the second, and of the same URL.
-2.  An extract has each selected capture and each original that one of these refers to,
-    or the original is named.
+1.  A capture is selected by what its own headers say: its URL and its WARC-Date. A line
+    of an index selects the capture with the same URL and the same date to the second.
+2.  An extract has each selected capture, and each original that one of these refers to;
+    an original that it lacks is named.
 
-Records of an extract are the bytes that they were. It keeps each file's warcinfo, and
-of the records that are no captures those that have the URL and the date of one.
+Records of an extract keep their bytes. It also keeps each file's warcinfo, and those
+other records that have the URL and the date of a capture in it.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ WHERE r.type = 'revisit' AND NOT EXISTS (SELECT 1 FROM needed o
 ORDER BY r.file, r.record_offset
 """
 _LINE = 1 << 20
-"""Longest line of an index, in bytes."""
+"""The longest line of an index, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which captures; what is empty lets all through."""
+    """Which captures are selected; a field that is not set lets all through."""
 
     prefix: str = ""
     """What their URLs begin with."""
     captures: frozenset[tuple[str, str]] | None = None
-    """URL, and date in 14 digits."""
+    """The URL of each, and its date in 14 digits."""
     ids: frozenset[str] | None = None
-    """Of revisits: their record ids."""
+    """Record ids of revisits."""
 
     def condition(self, engine: DuckDb) -> str:
-        """What a row of ``manifest`` is by if it is selected, in SQL for *engine*."""
+        """The SQL condition, for *engine*, that selects rows of ``manifest``."""
         said = ["TRUE"]
         if self.prefix:
             engine.table("begins", pa.table({"prefix": [self.prefix]}))
@@ -74,7 +74,7 @@ class Selection:
         return "(" + " AND ".join(said) + ")"
 
     def fact(self) -> str:
-        """What tells this selection from others."""
+        """A digest that tells this selection from others."""
         facts = {
             name: sorted(value) if isinstance(value, frozenset) else value
             for name, value in asdict(self).items()
@@ -89,7 +89,7 @@ def listed(path: Path) -> frozenset[tuple[str, str]]:
     """URL and date of the captures that the CDXJ file *path* lists.
 
     Raises:
-        ConfigurationError: A line is none of a CDXJ.
+        ConfigurationError: A line is not one of a CDXJ.
         OSError: It cannot be read.
     """
     found = set()
@@ -117,8 +117,8 @@ def extracting(
 ) -> Pass:
     """The pass that leaves out what *selection* does not take and no revisit needs.
 
-    The manifests in *directory* have rows of all records. *missing* is told which
-    revisits have their original nowhere in these files.
+    The manifests in *directory* have rows for all records. *missing* is told of
+    revisits whose original is nowhere in these files.
     """
     place = directory / PLACE
     with duckdb_of_manifests(directory) as engine, creating_parts(place) as parts:

@@ -1,15 +1,15 @@
-"""The proof that a deduplication has lost nothing, from the files alone.
+"""Proves from the files alone that a deduplication has lost nothing.
 
 What always holds:
 
-1.  Nothing is taken from a plan or an earlier manifest: both sides are read whole.
+1.  Nothing is taken from a plan or an earlier manifest: both sides are read in full.
 2.  A file of BEFORE that is not in AFTER, or has other records there, is a fault.
 
-Each record of BEFORE is there in AFTER byte for byte, or with other headers around the
-same block (as `frontier.postcrawl.restore` makes it). Or it is a response that is a
-revisit now: of the same URL and date, with the same HTTP head, and with an original in
-AFTER, or in files that are given for that, named by URL and second, whose stored body
-is the one that was there.
+Each record of BEFORE is in AFTER byte for byte, or with other headers around the same
+block (as `frontier.postcrawl.restore` makes it), or is a response that is a revisit
+now. Such a revisit has the same URL, date and HTTP head, and names by URL and second an
+original with the stored body that the response had; the original is in AFTER, or in
+files that are given for that.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Verified:
     records: int = 0
     identical: int = 0
     anew: int = 0
-    """Of the same id, URL, date and block, with other headers around it."""
+    """Records of the same id, URL, date and block, but with other headers around it."""
     revisits: int = 0
     """Responses that are revisits now, and resolve to the bytes that they had."""
     payload_bytes: int = 0
-    """Of those."""
+    """The payload bytes of those revisits."""
     faults: int = 0
     named: list[str] = field(default_factory=list)
 
@@ -59,10 +59,10 @@ def compare(
 ) -> Verified:
     """Compare the manifests *before* with those *after*, which have all digests.
 
-    Revisits may be of captures in *originals*, too, which are compared with nothing. A
-    file of one side is that of the other with its name below what was given, *roots*,
-    or below what all of a side share (as `outs_of` has it): where more names are in
-    both. What is sorted is on disk in *at*.
+    Revisits may also be of captures in *originals*, which are compared with nothing.
+    Files of the two sides are matched by their names below *roots*, which were given,
+    or below the directory that all files of a side share (as in `outs_of`): whichever
+    gives more names that both sides have. *at* is where sorting is done on disk.
     """
     done = Verified()
     with duckdb_engine(at) as engine:
@@ -84,7 +84,7 @@ def compare(
 
 
 def _names(files: Sequence[str], root: Path) -> tuple[list[str], list[str]]:
-    """What *files* are called below *root*, and below what they share."""
+    """The names of *files* below *root*, and below the directory that they share."""
     top = os.fspath(root.absolute()).rstrip("/") + "/"
     shared = below_shared([path_of(file) for file in files])
     return [file.removeprefix(top) for file in files], list(map(str, shared))

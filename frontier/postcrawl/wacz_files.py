@@ -1,13 +1,13 @@
-"""WARC files that are in a WACZ: taken out to be read, and put back.
+"""Takes the WARC files out of a WACZ to be read, and puts them back.
 
 What always holds:
 
-1.  A WACZ is old or new: the new one is on disk before it gets the name. What is not
-    about the changed records is the bytes that it was.
-2.  A copy that was taken out gets its name when it is whole. One of a WACZ that has
-    changed since is in another directory, and never used.
-3.  Names of members are not trusted: one that would be elsewhere is refused, and
-    sizes are those that the zip's directory says.
+1.  A WACZ is old or new: the new one is on disk before it gets the name. Members that
+    have nothing to do with the changed records keep their bytes.
+2.  A copy that was taken out gets its name when it is whole. If the WACZ has changed
+    since, an older copy is in another directory, and never used.
+3.  Names of members are not trusted: one that leads elsewhere is refused. Sizes are
+    those that the zip's directory states.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError)
 _PAGES = "pages/"
 _LINE = 1 << 24
-"""Longest line of a list of pages, which may have a page's text, in bytes."""
+"""The longest line of a list of pages, which may have a page's text, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Unpacked:
 
     path: Path
     warcs: dict[str, Path]
-    """Where each member is."""
+    """The path of each, by the name of its member."""
 
 
 def unpack(path: Path, directory: Path, suffix: str = "") -> Unpacked:
@@ -57,8 +57,8 @@ def unpack(path: Path, directory: Path, suffix: str = "") -> Unpacked:
     Their names get *suffix*.
 
     Raises:
-        BadWacz: It is none, or a member is damaged or has a name that is not safe.
-        OSError: It cannot be read, or a file not be written.
+        BadWacz: It is no WACZ, or a member is damaged or has a name that is not safe.
+        OSError: It cannot be read, or a file cannot be written.
     """
     with open_file(path) as file:
         where = directory / f"{path.name}.{identity(file)[1][:12]}"
@@ -90,7 +90,7 @@ def _take(
     """Copy the member *info* below *where*.
 
     Raises:
-        ValueError: Its name is not safe, or it grows like a bomb.
+        ValueError: Its name is not safe, or it is a zip bomb.
     """
     if not layout.is_safe(info.filename):
         raise ValueError(f"{info.filename!r} is not a valid name of a member")
@@ -110,13 +110,13 @@ def repack(
     has_left: Callable[[str, str], bool],
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Put the WARC files back, which have changed, with an index of what they have.
+    """Put the WARC files, which have changed, back, with an index of their content.
 
-    Pages of which *has_left* is told URL and second, and says so, leave the lists of
-    pages. *say* is told what may name them still.
+    Pages leave the lists of pages if *has_left*, given URL and second, says so. *say*
+    is told of members that may still name them.
 
     Raises:
-        BadWacz: It would be wrong, or is.
+        BadWacz: The WACZ is invalid, or would be.
         BadWarc: A WARC file cannot be indexed.
         FileInUse: Another process writes the WACZ.
         OSError: A file cannot be read or written. The WACZ is what it was.
@@ -141,7 +141,7 @@ def _date_of(archive: zipfile.ZipFile) -> tuple[int, ...]:
 
 
 class _Packing:
-    """Puts what the WACZ *archive* has into *pack*, with the files that changed."""
+    """Puts the content of the WACZ *archive* into *pack*, with the changed files."""
 
     def __init__(
         self,

@@ -1,14 +1,14 @@
-"""Manifests and plans as the text of WARCsum: a line for each response.
+"""Writes manifests and plans in the text format of WARCsum: a line for each response.
 
-| text | fields, a space between them |
+| text | fields, separated by a space |
 |---|---|
 | ``manifest.warcsum`` | ``file offset length URI date algorithm:hex`` |
 | ``plan.warcsum`` | and a hash extension, a copy number, URI and date of copy 1 |
 
-The file's name, and the offset and length of its gzip member. White space in a name or
-a URI is ``%20``, so that a line always has its fields. The extension tells contents of
-one digest apart that have another length; those of one length are compared when the
-plan is applied. What stays has ``1 - -`` behind it.
+*file* is its name; *offset* and *length* are those of the gzip member. White space in a
+name or a URI is ``%20``, so that a line always has all fields. The extension tells
+contents apart that have the same digest and another length; those of one length are
+compared when the plan is applied. The last fields of what stays are ``1 - -``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def write(
 ) -> int:
     """Write the rows of the manifests *places* to `MANIFEST` in *directory*.
 
-    Or, if *planned*, what the plan there says of them, to `TEXT`. Returns how many
-    responses have no digest: they have no line.
+    If *planned*, write what the plan there says of them to `TEXT` instead. Returns how
+    many responses have no digest, and therefore no line.
 
     Raises:
         OSError: One cannot be read, or it cannot be written.

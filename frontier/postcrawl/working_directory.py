@@ -1,14 +1,15 @@
-"""The directory that a command works in: one command at a time, nothing left of a kill.
+"""The directory a command works in: one command at a time, cleaned up after a kill.
 
 What always holds:
 
-1.  It is held by a locked file, as what is written is: the lock ends with the process,
-    however that ends.
+1.  It is held by a locked file, as are files being written: the lock ends with the
+    process, however that ends.
 2.  What a killed command has left is removed by the next one that works there, once it
     holds the directory. What a living one has is not touched.
 
-Manifests are worked on where they are. What `frontier warc remove` takes out of WACZ
-files is beside the files that are given, where their room is and the next run finds it.
+Commands on manifests work where these are. What `frontier warc remove` takes out of
+WACZ files is put beside the files that are given: there is their room, and the next
+run finds it.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ BESIDE = ".frontier-remove"
 
 @contextmanager
 def held(directory: Path, name: str = ".lock") -> Iterator[None]:
-    """Hold *directory*, of manifests, which is made if it is not there.
+    """Hold *directory*, which has manifests; it is made if it is not there.
 
     Raises:
-        DirectoryInUse: Another process has it.
-        OSError: It cannot be made, or not be written to.
+        DirectoryInUse: Another process holds it.
+        OSError: It cannot be made, or cannot be written to.
     """
     mode = mode_of_environment()
     make_directory(directory, mode)
     try:
         with rewriting(directory / name, mode):
-            for left in directory.glob("duckdb*"):  # what it sorts on disk
+            for left in directory.glob("duckdb*"):  # what DuckDB sorted on disk
                 shutil.rmtree(left)
             yield
     except FileInUse:
@@ -49,7 +50,7 @@ def held(directory: Path, name: str = ".lock") -> Iterator[None]:
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A directory beside *path*, empty, that only its owner may read; it is removed.
+    """An empty directory beside *path* that only its owner may read; removed at exit.
 
     Raises:
         DirectoryInUse: Another process works there.

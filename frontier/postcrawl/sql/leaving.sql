@@ -1,9 +1,9 @@
 -- The records that are to leave: captures, and the requests and metadata records that
 -- have the URL and the date of one.
 --
--- Of a payload that is named these are captures that have it; revisits and what cannot be
--- read that claim it, or another digest of these bytes; and of those whose digest cannot
--- be compared, what refers to one of these.
+-- For a payload that is named, these are the captures that have it; revisits and unreadable
+-- captures that claim it, or claim another digest of the same bytes; and, of those whose
+-- digest cannot be compared, what refers to one of these.
 --
 -- manifest   the rows of all manifests
 -- refers     see refers.sql

@@ -1,4 +1,4 @@
--- The revisits that are selected, and what each leads to, up to the payload.
+-- The selected revisits, and the captures that each leads to, up to the payload.
 --
 -- manifest   the rows of all manifests
 -- selected   a condition (filled in)

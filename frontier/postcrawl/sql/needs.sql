@@ -1,5 +1,5 @@
--- The revisits that stay, and each capture that leaves and that one needs: it refers to
--- it, or to another revisit that leaves and needs it.
+-- Each revisit that stays, with each capture that leaves and that it needs: it refers to
+-- that capture, or to a revisit that leaves and needs it.
 --
 -- manifest   the rows of all manifests
 -- refers     see refers.sql

@@ -1,10 +1,10 @@
--- Which captures are copies of an earlier one. Of equal payloads the earliest is the
--- original; of those to which a revisit refers, one of them.
+-- Finds captures that are copies of an earlier one. Of captures with equal payloads, the
+-- original is the earliest; if revisits refer to some of them, the earliest of those.
 --
--- Captures that are alike have one payload_key: what is alone by it is alone. So it is
--- with names, a URL and a second, that two captures have. Each part reads the manifests
--- again, but only the columns that it needs: to keep the rows for all of them took longer,
--- and had to be done on disk.
+-- Equal payloads have the same payload_key: a capture that has a key alone has no copy. In
+-- the same way name_key finds a URL and second that two captures share. Each part reads the
+-- manifests again, but only the columns that it needs: keeping the rows for all parts took
+-- longer, and had to be done on disk.
 --
 -- manifest   the rows of all manifests
 -- only_read  the files that are not rewritten

@@ -1,11 +1,11 @@
--- The revisits to restore, and the captures that each may mean, the likeliest first: what
--- it names by URL and second or by record id; if there is none, what has its digest; if
--- there is none either, what the revisits lead to that it names.
+-- The revisits to restore, and the captures that each may mean, the likeliest first: those
+-- that it names by URL and second or by record id; if there are none, those with its
+-- digest; if there are none either, those that it leads to by way of other revisits.
 --
 -- manifest   the rows of all manifests
 -- asked      the files to restore
 -- selected   a condition (filled in)
--- most       captures of one digest that are looked at (filled in)
+-- most       how many captures of one digest are looked at (filled in)
 
 WITH RECURSIVE wanted AS (
   SELECT * FROM manifest

@@ -1,5 +1,5 @@
 -- How many captures that stay have the payload of one that leaves, by its digest as a
--- record claims it. What is claimed wrongly does not count.
+-- record claims it. Wrong claims do not count.
 --
 -- manifest   the rows of all manifests
 -- leaving    see leaving.sql

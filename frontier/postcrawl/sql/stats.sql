@@ -2,7 +2,7 @@
 -- size.
 --
 -- manifest   the rows of all manifests
--- most       names of a kind that are told (filled in)
+-- most       how many names of a kind are reported (filled in)
 
 WITH ranked AS (
   SELECT coalesce(nullif(mime, ''), '(none)') AS mime,

@@ -1,4 +1,4 @@
--- The revisits that name no capture of these files: a digest alone says what they mean.
+-- The revisits that name no capture in these files: only a digest says what they mean.
 --
 -- manifest   the rows of all manifests
 -- refers     see refers.sql

@@ -1,9 +1,9 @@
--- What became of each record. They are matched by their place in their file: none is left
--- out or added.
+-- What became of each record. Records are matched by their number in their file: none may
+-- be left out or added.
 --
 -- records_before, records_after  the rows of the manifests of both sides
--- names_before, names_after      what a file is called on both sides
--- captures   the rows of all files in which originals may be
+-- names_before, names_after      the name by which a file of a side is matched
+-- captures   the rows of all files that may have originals
 
 WITH before AS (SELECT * FROM records_before JOIN names_before USING (file)),
 after AS (SELECT * FROM records_after JOIN names_after USING (file)),
