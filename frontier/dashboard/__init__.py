@@ -17,10 +17,10 @@ LIBRARIES = ("jinja2", "starlette", "uvicorn")
 
 
 def require_libraries(what: str) -> None:
-    """Raise unless there is what *what* needs, and importing would take long.
+    """Raise if a library that *what* needs is missing; importing them would take long.
 
     Raises:
-        ConfigurationError: There is not.
+        ConfigurationError: One is missing.
     """
     for library in LIBRARIES:
         if find_spec(library) is None:

@@ -2,15 +2,15 @@
 
 What always holds:
 
-1.  Without a token only a name of this machine itself is answered, so that a page of
-    the web, whose name comes to lead here, learns nothing (DNS rebinding).
-2.  With a token nothing is shown to who does not have it, but whether the page runs,
-    the form that asks for it, and what that form looks like.
+1.  Without a token, only requests to a name of this machine are answered, so that a web
+    page whose name is made to lead here learns nothing (DNS rebinding).
+2.  With a token, those who do not have it see only whether the page runs, the form that
+    asks for it, and its style.
 3.  Only GET and HEAD are answered, and the form's POST.
-4.  Every answer says that nothing of other sites is to be loaded or run, and that no
-    other site may show it.
+4.  Every answer forbids loading or running anything from other sites, and forbids other
+    sites to show it.
 5.  The token is compared in constant time. It is in no answer, no URL and no log; the
-    cookie has something else, which ends with this process.
+    cookie has another value, which is void when this process has ended.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LEAST_TOKEN = 16
-"""Characters that a token has at least."""
+"""The least characters of a token."""
 COOKIE = "frontier_dashboard"
 OPEN = ("/healthz", "/login", "/static/")
-"""What is answered without a token."""
+"""Paths that are answered without a token; all below one that ends in a slash."""
 MAX_FORM = 4096
 """Bytes of a form that are read."""
 HEADERS = {
@@ -55,7 +55,7 @@ HEADERS = {
 
 
 class Access:
-    """Stands before *app* and answers what that is not to be asked."""
+    """Stands before *app*, and answers requests that must not reach it."""
 
     def __init__(self, app: ASGIApp, token: str = "") -> None:
         self._app = app

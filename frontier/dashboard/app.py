@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_VIEWERS = 100
-"""Of events, at a time."""
+"""Viewers that get events at the same time."""
 MOST_LEFT_OUT = 5
-"""Nodes that the log names which Prometheus is not told of."""
+"""Nodes that the log names because Prometheus is not told of them."""
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -65,7 +65,7 @@ class Source:
     """What is to be shown."""
 
     store: Callable[[], BlockingStore]
-    """Gives it to the thread that looks, which alone uses it; or raises `NoStore`."""
+    """Returns it to the thread that looks, which alone uses it; or raises `NoStore`."""
     namespace: str
     where: str
     """The store, for people, without a password."""
@@ -75,7 +75,7 @@ class Source:
 async def application(source: Source) -> AsyncIterator[Starlette]:
     """The application that shows *source*, while this lasts.
 
-    Its ``state.stop`` ends the streams of those who look.
+    Its ``state.stop`` ends the streams of viewers.
     """
     app = _Application(source)
     served = Starlette(routes=app.routes())
@@ -87,7 +87,7 @@ async def application(source: Source) -> AsyncIterator[Starlette]:
 
 
 class _Application:
-    """Answers requests; everything it knows of the store, `Looks` has seen."""
+    """Answers requests; all that it knows of the store is from `Looks`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -120,7 +120,7 @@ class _Application:
         return lambda: watch().look(), render
 
     def routes(self) -> list[Route]:
-        """What there is to ask for."""
+        """All that can be asked for."""
         return [
             Route("/", self._index),
             Route("/crawls/{crawl}", self._crawl),
@@ -163,7 +163,7 @@ class _Application:
         return StreamingResponse(lines, media_type="text/event-stream")
 
     async def _changes(self, name: str, seen: int) -> AsyncIterator[str]:
-        """Server-sent events: what has changed, as often as it does.
+        """Server-sent events: what has changed, whenever something has.
 
         There is never more to send than the newest result.
         """
@@ -193,7 +193,7 @@ class _Application:
         return JSONResponse(schema())
 
     async def _metrics(self, request: Request) -> Response:
-        """The totals of crawls, for Prometheus; an error where they are not of now."""
+        """The totals of crawls, for Prometheus; an error if they are not current."""
         if find_spec("prometheus_client") is None:
             return PlainTextResponse(
                 "metrics need prometheus_client: pip install "
@@ -220,7 +220,7 @@ class _Application:
         return Response(content, headers={"Content-Type": kind})
 
     async def _targets(self, _: Request) -> Response:
-        """Where Prometheus finds the nodes; an error where that is not of now."""
+        """Where Prometheus finds the nodes; an error if that is not current."""
         result = await self.looks.newest(TARGETS)
         if result.view is None or result.error is not None:
             return _document(result, dict)
@@ -261,7 +261,7 @@ def _failure(error: FrontierError | None) -> tuple[str, int]:
 
 
 def _document(result: Result, made: Callable[[Any], dict[str, Any]]) -> Response:
-    """What was seen as JSON; an error where nothing of now was."""
+    """What was seen, as JSON; an error if that is not current."""
     if result.view is None or result.error is not None:
         text, code = _failure(result.error)
         return JSONResponse({"schema": VERSION, "error": text}, code)

@@ -3,12 +3,12 @@
 What always holds:
 
 1.  One thread at a time speaks to the store, and it only reads.
-2.  A crawl is looked at once in `EVERY` seconds at most, however many ask for it. What
+2.  A crawl is looked at at most once in `EVERY` seconds, however many ask for it. What
     was seen of the `MOST` that were asked for last is kept.
-3.  What was seen last stays until something newer is seen. Nothing is queued: who
-    is slow gets the newest result, and never hears of those between.
+3.  What was seen last stays until something newer is seen. Nothing is queued: a slow
+    viewer gets the newest result, and never hears of those between.
 4.  The event loop never waits for the store, nor does the end of the process.
-5.  A fault of ours is an error of that look; the next is as any other.
+5.  A fault of ours fails that look; the next one is as any other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EVERY = 1.0
 MOST = 16
 """Crawls, and other things, of which something is kept."""
 PATIENCE = 15.0
-"""Seconds for which somebody who asks waits for a look."""
+"""Seconds for which a request waits for a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Part:
     content: Any
     """HTML, or what becomes JSON."""
     since: int
-    """The first result in a row that has it as it is."""
+    """The number of the first result that had it as it is now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class Result:
     """What was seen of something at one look."""
 
     number: int
-    """Those of all results count up; 0 if nothing was seen yet."""
+    """Counts up over all results; 0 if nothing was seen yet."""
     view: Any = None
     parts: Mapping[str, Part] = field(default_factory=dict)
     error: FrontierError | None = None
-    """Why this look failed; the rest is then of the last that did not."""
+    """Why this look failed; the rest is then of the last one that did not."""
 
     def newer_than(self, number: int) -> dict[str, Any]:
         """The parts that have changed after result *number*."""
@@ -72,14 +72,15 @@ class _Sight:
     render: Callable[[Any, FrontierError | None], Mapping[str, Any]]
     result: Result = field(default_factory=lambda: Result(0))
     due: float = 0.0
-    """From when on it is looked at again."""
+    """When it may be looked at again, on the monotonic clock."""
     looking: asyncio.Task[None] | None = None
 
 
 class Looks:
-    """What viewers ask for, by name; made in the event loop that it tells.
+    """What viewers ask for, by name; made in the event loop that gets the results.
 
-    *watch* gives for a name what looks at it, and what makes parts of a page of that.
+    *watch* returns, for a name, a function that looks, and one that makes the parts of
+    a page from what that has seen.
     """
 
     def __init__(
@@ -94,12 +95,12 @@ class Looks:
     ) -> None:
         self._watch = watch
         self._sights: dict[str, _Sight] = {}
-        """Those that were asked for last are the last."""
+        """In the order in which they were last asked for."""
         self._numbers = itertools.count(1)
         self._one_at_a_time = threading.Lock()
         self._end = asyncio.get_running_loop().create_future()
         self.instance = secrets.token_hex(4)
-        """Whose numbers the results have."""
+        """Tells the numbers of its results from those of other processes."""
 
     @property
     def stopped(self) -> bool:
@@ -117,7 +118,7 @@ class Looks:
     async def newest(self, name: str, after: int = 0) -> Result:
         """What *name* is like now, once that is newer than the result *after*.
 
-        Or, if nothing newer is seen in `PATIENCE` seconds, what there is.
+        If nothing newer is seen in `PATIENCE` seconds, what was seen last.
         """
         sight = self._sights.pop(name, None)
         if sight is None:
@@ -142,13 +143,13 @@ class Looks:
     async def _look(self, sight: _Sight) -> None:
         await asyncio.sleep(sight.due - time.monotonic())
         seen: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        # Not of a pool: at the end of the process those are waited for.
+        # Not from a pool: the end of the process would wait for its threads.
         threading.Thread(target=self._see, args=(sight, seen), daemon=True).start()
         sight.result = await seen
         sight.due = time.monotonic() + EVERY
 
     def _see(self, sight: _Sight, seen: asyncio.Future[Result]) -> None:
-        """Look, in a thread, and say so to the event loop, if that still runs."""
+        """Look, in a thread, and tell the event loop, if that still runs."""
         with self._one_at_a_time:
             result = self._result(sight)
         with contextlib.suppress(RuntimeError):
@@ -161,7 +162,7 @@ class Looks:
             contents = sight.render(view, None)
         except FrontierError as failed:
             error = failed
-        except Exception as failed:  # whatever it meets, others are looked at
+        except Exception as failed:  # whatever it is, others are still looked at
             error = FrontierError(f"the page has a fault ({failed!r}), see its log")
             if str(error) != str(before.error):
                 logger.exception("the status page cannot show what is in the store")

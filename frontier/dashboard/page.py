@@ -1,7 +1,7 @@
-"""The pages of the status page, made of what was seen.
+"""The pages of the status page, made from what was seen.
 
 What always holds: templates escape all text, and two templates cannot share a state.
-What is said of a crawl is `frontier.status.sections`; here is only how it looks.
+`frontier.status.sections` has what is said of a crawl; here is only how it looks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_NAMED = 48
 
 
 class Pages:
-    """Makes pages of what was seen; may be used in several threads."""
+    """Makes pages from what was seen; may be used in several threads."""
 
     def __init__(self, where: str) -> None:
         self._env = Environment(
@@ -53,7 +53,7 @@ class Pages:
     ) -> Mapping[str, Any]:
         """The parts of the page of a crawl.
 
-        *numbers* are those of its nodes, and so their colours; each keeps its own.
+        *numbers* are its nodes' numbers, and so their colours; each node keeps its own.
         """
         crawl = seen.crawl
         holding = {*seen.holders}

@@ -1,12 +1,12 @@
-"""The ring as a picture: a cell for each partition, in the colour of who holds it.
+"""The ring as a picture: a cell for each partition, in its holder's colour.
 
 What always holds:
 
-1.  Colour is not all that tells: cells of nodes that do not answer are pale with an
+1.  Colour is not the only sign: cells of nodes that do not answer are pale with an
     edge, cells that nobody holds are empty, a node that is chosen is shown alone, and a
     table says the same.
-2.  There are at most `MOST_CELLS` cells. Of more partitions each cell has several, and
-    the colour of the node that holds most of them.
+2.  There are at most `MOST_CELLS` cells. If there are more partitions, each cell stands
+    for several, and has the colour of the node that holds most of them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 COLOURS = 24
-"""Those of the style sheet; more nodes share them."""
+"""Colours of the style sheet; if there are more nodes, they share them."""
 MOST_CELLS = 2048
 OUTER, INNER = 198.0, 104.0
-"""Radii, where the picture is 400 wide."""
+"""Radii in a picture that is 400 wide."""
 NOBODY = -1
 """Stands for the node of a cell that nobody holds."""
 
@@ -69,7 +69,7 @@ def _tracks(count: int) -> int:
 
 def _sector(low: float, high: float, begin: float, end: float) -> str:
     """A piece of a ring between two radii and two parts of a turn."""
-    if end - begin >= 1:  # an arc to where it begins is nothing
+    if end - begin >= 1:  # an arc that ends where it begins is not drawn
         end = begin + 0.9999
     (x1, y1), (x2, y2) = _at(high, begin), _at(high, end)
     (x3, y3), (x4, y4) = _at(low, end), _at(low, begin)
@@ -98,7 +98,7 @@ def held_by(
 
 
 def ranges(numbers: Iterable[int], most: int = 40) -> str:
-    """*numbers*, which are in order, as ``0-41, 77``; of many ranges the first."""
+    """*numbers*, which are in order, as ``0-41, 77``; the first *most* ranges."""
     found: list[list[int]] = []
     for number in numbers:
         if found and found[-1][1] == number - 1:

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 256
-"""More are told to come later."""
+"""Connections at a time; more are told to come later."""
 IDLE = 10
-"""Seconds after which a connection is closed that asks for nothing more."""
+"""Seconds after which an idle connection is closed."""
 LAST = 2
-"""Seconds that answers have to end when the page does."""
+"""Seconds that answers have to end when the server stops."""
 
 
 def listen(host: str, port: int, token: str = "") -> socket.socket:
     """A socket that listens on *port* of *host*; 0 is any free one.
 
     Raises:
-        ConfigurationError: It is not to, or cannot.
+        ConfigurationError: It must not listen there, or cannot.
     """
     if token and len(token) < LEAST_TOKEN:
         raise ConfigurationError(
@@ -65,7 +65,7 @@ def listen(host: str, port: int, token: str = "") -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """One whose signals are its caller's, and whose streams end when it does."""
+    """A server that leaves signals to its caller, and ends its streams with itself."""
 
     def __init__(self, config: uvicorn.Config, app: Starlette) -> None:
         super().__init__(config)
@@ -73,7 +73,7 @@ class _Server(uvicorn.Server):
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Send those who look what is left, and close."""
+        """Send viewers what is left, and close."""
         self._app.state.stop()
         await super().shutdown(sockets)
 
