@@ -3,10 +3,10 @@
 What always holds:
 
 1.  A crawl is exported while it is open, and for `ENDED` seconds after its end, so
-    that its last figures are scraped, and no rule waits for a crawl that is over. Of
-    more than `MOST`, those are that were created last; ``frontier_crawls_left_out``
+    that its last figures are scraped, and no rule waits for a crawl that is over. If
+    there are more than `MOST`, the newest are exported; ``frontier_crawls_left_out``
     counts the others.
-2.  Counts are those of all nodes together, also of those that are gone. They never
+2.  Counts are those of all nodes together, including those that are gone. They never
     shrink while a crawl lasts.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MOST = 8
 """Crawls that are exported."""
 ENDED = 900.0
-"""Seconds after its end for which a crawl is."""
+"""Seconds after its end for which a crawl is exported."""
 QUEUED = ("ready", "reserved", "waiting")
 NODE_STATES = ("live", "leaving", "silent", "lost", "left")
 CRAWL_STATES = ("open", "finished", "canceled", "limit", "damaged", "deleting")
@@ -57,7 +57,7 @@ class StoreMemory:
 
     @classmethod
     def of(cls, reply: bytes | Mapping[str, Any]) -> StoreMemory:
-        """The same out of their ``INFO memory``."""
+        """The same, from their ``INFO memory``."""
         if isinstance(reply, bytes):
             lines = reply.decode("utf-8", "replace").splitlines()
             reply = dict(line.split(":", 1) for line in lines if ":" in line)
@@ -77,7 +77,7 @@ class Reading:
     left_out: int = 0
     """Crawls that are not among these: there are too many, or they cannot be read."""
     memory: StoreMemory | None = None
-    """`None` if the store has not said so."""
+    """`None` if the store has not told it."""
 
 
 def exported(
@@ -96,7 +96,7 @@ def exported(
 def exposition(reading: Reading, accept: str = "") -> tuple[bytes, str]:
     """The metrics of *reading* in the format that *accept* names, and its media type.
 
-    *accept* is the header ``Accept`` of who asks; without it, it is the text format.
+    *accept* is the client's header ``Accept``; without it, the format is text.
     """
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import choose_encoder
@@ -112,7 +112,7 @@ def _total(metric: Metric[Figures], crawl: CrawlSnapshot) -> Samples:
 
 
 def _rows(metric: Metric[CrawlSnapshot], reading: Reading) -> Samples:
-    """The samples of *metric*, of each crawl."""
+    """The samples of *metric* for each crawl."""
     return {
         (crawl.crawl_id, *labels): value
         for crawl in reading.crawls
@@ -121,7 +121,7 @@ def _rows(metric: Metric[CrawlSnapshot], reading: Reading) -> Samples:
 
 
 def _states(names: Sequence[str], there: Iterable[str]) -> Samples:
-    """How many of *there* each of *names* is."""
+    """How many of *there* are in each of the states *names*."""
     counts = Counter(there)
     return {(name,): counts[name] for name in names}
 

@@ -3,12 +3,12 @@
 What always holds:
 
 1.  What is served was read in the reactor's thread, which alone writes it, between two
-    of its steps: nothing is locked, and nothing is counted for this page by page.
-2.  A scrape waits at most `PATIENCE` for the reactor. If a callback blocks that, it
-    gets what was read last, and ``frontier_figures_age_seconds`` says how old that is.
-3.  Two nodes have two ports: each has bound its own before it enters the crawl.
-4.  On loopback it answers to names of this machine alone. It only reads, closes a
-    connection that says nothing, and has no more than `MOST` at a time.
+    of its steps: nothing is locked, and pages need no extra counting for it.
+2.  A scrape waits at most `PATIENCE` for the reactor. If a callback blocks that, the
+    scrape gets what was read last, and ``frontier_figures_age_seconds`` is its age.
+3.  No two nodes share a port: each binds its own before it enters the crawl.
+4.  On loopback it answers only to names of this machine. It only reads, closes silent
+    connections, and has at most `MOST` connections at a time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PATH = "/metrics"
 PATIENCE = 1.0
 """Seconds that a scrape waits for the reactor."""
 SILENCE = 10.0
-"""Seconds after which a connection is closed that says nothing."""
+"""Seconds after which a silent connection is closed."""
 MOST = 16
 """Connections at a time; each has a thread."""
 POLL = 0.05
@@ -68,7 +68,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     @override
     def server_bind(self) -> None:
-        """Bind, without asking name servers who this is."""
+        """Bind, without asking name servers for the name of this machine."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
         self.setup_environ()
@@ -76,12 +76,12 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     @override
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether it is served; else it is closed at once."""
+        """Whether there is a place for it; if not, it is closed at once."""
         return self._free.acquire(blocking=False)
 
     @override
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve it, and let another connection have its place."""
+        """Serve it, then let another connection have its place."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -89,7 +89,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what went wrong, and no traceback: a client that went away, mostly."""
+        """Log it without a traceback: mostly, a client has gone away."""
         logger.debug("a scrape has failed")
 
 
@@ -119,7 +119,7 @@ class Exporter:
     def serve(
         self, read: Callable[[], Reading], loop: asyncio.AbstractEventLoop
     ) -> None:
-        """Serve what *read* returns, which is called in *loop*, at each scrape."""
+        """Serve at each scrape what *read* returns, which is called in *loop*."""
         from prometheus_client import CollectorRegistry, ProcessCollector
         from prometheus_client.exposition import make_wsgi_app
 
@@ -138,19 +138,19 @@ class Exporter:
 
     @property
     def url(self) -> str:
-        """Where they are."""
+        """Where the metrics are."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}{PATH}"
 
     def close(self) -> None:
-        """Serve no more; it may wait for `POLL` seconds."""
+        """Stop serving; this may take `POLL` seconds."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
 
     def _collect(self) -> Iterator[Family]:
-        """The metrics by now, or as of when the reactor last had time for it."""
+        """The metrics of now, or of when the reactor last had time to read them."""
         with self._asking:
             if self._asked is None or self._asked.done():
                 asked = self._asked = Future[None]()
@@ -167,11 +167,11 @@ class Exporter:
             yield from families(NODE, self._last)
 
     def _answer(self, asked: Future[None]) -> None:
-        """Read, in the reactor's thread."""
+        """Read the figures, in the reactor's thread."""
         try:
             if self._read is not None:
                 self._last = self._read()
-        except Exception:  # what cannot be read now is not worth a node
+        except Exception:  # a fault in reading them must not end the node
             logger.exception("the metrics of this node cannot be read")
         finally:
             asked.set_result(None)
@@ -196,8 +196,8 @@ def _bound(config: Config) -> _Server:
 def _guarded(app: Any, *, own: bool) -> Any:
     """*app* at `PATH`, and nothing elsewhere.
 
-    With *own* it is asked by a name of this machine only: a page of the web, whose name
-    comes to lead here, learns nothing (DNS rebinding).
+    With *own* it answers only to names of this machine, so that a web page whose name
+    is made to lead here learns nothing (DNS rebinding).
     """
 
     def serve(environ: dict[str, Any], start_response: Any) -> Any:

@@ -1,14 +1,14 @@
 """What a metric is, and how a list of them becomes what Prometheus reads.
 
-Names, units and types are by Prometheus' conventions: base units (seconds, bytes), a
-counter ends in ``_total``, what only has labels in ``_info``.
+Names, units and types follow Prometheus' conventions: base units (seconds, bytes), a
+counter ends in ``_total``, a metric that only has labels in ``_info``.
 
 What always holds:
 
-1.  A metric without a value has no sample, but for counters: those begin with 0, so
-    that ``rate()`` sees the first one.
-2.  No label has a URL, and each has a bounded number of values. The values of those
-    that come from the web are cut (`MAX_LABEL`), and escaped by prometheus_client.
+1.  A metric without a value has no sample, except counters: they begin with 0, so that
+    ``rate()`` sees the first one.
+2.  No label has a URL, and each has a bounded number of values. Values that come from
+    the web are cut (`MAX_LABEL`), and escaped by prometheus_client.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Samples = dict[tuple[str, ...], float]
-"""Label values, in the order of the metric's labels, to the value."""
+"""Values by label values, which are in the order of the metric's labels."""
 
 MAX_LABEL = 255
 """Characters of a label's value; names of hosts have no more."""
@@ -44,8 +44,8 @@ class Metric(Generic[T]):
     about: str
     """One line for people: the HELP of the text format, and docs/figures.md."""
     read: str | Callable[[T], float | Samples | None]
-    """Its value, or those of its labels; `None` if there is none. Or the name of an
-    attribute of the reading, or of one of its attributes."""
+    """Returns its value, or its values by label values; `None` if there is none. Or the
+    name of an attribute of the reading, or, after a dot, of an attribute of that."""
     labels: tuple[str, ...] = ()
 
     @property
@@ -62,7 +62,7 @@ class Metric(Generic[T]):
         return last if last in UNITS else ""
 
     def samples(self, reading: T) -> Samples:
-        """What it has in *reading*, by the values of its labels."""
+        """Its values in *reading*, by label values."""
         read = attrgetter(self.read) if isinstance(self.read, str) else self.read
         found = read(reading)
         if found is None:
@@ -71,13 +71,13 @@ class Metric(Generic[T]):
 
 
 class Families:
-    """What prometheus_client asks: *collect* gives the families of now."""
+    """A collector for prometheus_client: *collect* returns the current families."""
 
     def __init__(self, collect: Callable[[], Iterable[Family]]) -> None:
         self.collect = collect
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: what there is is known only when it is collected."""
+        """Nothing: the families are known only when they are collected."""
         return ()
 
 
@@ -107,7 +107,7 @@ def families(metrics: Iterable[Metric[T]], reading: T) -> Iterator[Family]:
 
 
 def label(value: str) -> str:
-    """*value* as that of a label: cut, and without half characters."""
+    """*value* as a label's value: cut, and without lone surrogates."""
     return value[:MAX_LABEL].encode("utf-8", "replace").decode()
 
 
@@ -119,7 +119,7 @@ def number(value: Any) -> float:
 
 
 def most(values: Mapping[str, float], count: int) -> list[str]:
-    """The names of the *count* greatest of *values*; of equals, by name."""
+    """The names of the *count* greatest of *values*; equal ones are ordered by name."""
     return sorted(values, key=lambda name: (-values[name], name))[:count]
 
 

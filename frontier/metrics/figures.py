@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from frontier.metrics.exposition import Samples
 
 OTHER = "other"
-"""What is none of the values that a label may have."""
+"""Stands for any value that is not among those that a label may have."""
 CODES = frozenset(str(status.value) for status in HTTPStatus)
 """HTTP statuses that have a label of their own: those that are registered."""
 TIERS = ("recent", "bloom", "set", "imported")
 PAYLOADS = {"new": "new_payloads", "exact_url": "", "canonical_url": "", "digest": ""}
-"""Results of a lookup, and the figure of each that has another name."""
+"""Results of a lookup, and the name of each one's figure if it is another."""
 CDX = {name: f"cdx_{name}" for name in ("asked", "found", "failed")}
 
 
 def _codes(figures: Figures) -> Samples:
-    """Responses by status; those that nobody has registered together."""
+    """Responses by status; unregistered ones are counted together."""
     found: Samples = {}
     for code, count in figures.statuses.items():
         label = (code if code in CODES else OTHER,)
@@ -169,4 +169,4 @@ _LABELED = (
     ),
 )
 FIGURES = (*(Metric[Figures](n, about, of) for n, of, about in _ROWS), *_LABELED)
-"""Each with its name behind ``frontier_`` for a node, and ``frontier_crawl_``."""
+"""Their names come after ``frontier_`` for a node, ``frontier_crawl_`` for a crawl."""

@@ -25,7 +25,7 @@ TOP_HOSTS = 20
 """Hosts that have a label: those with most errors, and the slowest."""
 ABOUT = ("crawl", "node", "spider", "machine", "version", "scrapy_version")
 STATS = "frontier/"
-"""What the names of stats begin with that are exported."""
+"""The prefix of the stats that are exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ _MOMENT = (
         "1 while the node starts nothing because the archive has to catch up, else 0.",
     ),
 )
-"""How it is now: what `Node.moment` calls it, and the metric; nothing if not known."""
+"""How a node is now: the name in `Node.moment`, and its metric; none if unknown."""
 NODE: tuple[Metric[Reading], ...] = (
     Metric(
         "frontier_node_info",

@@ -1,12 +1,12 @@
-"""Where the metrics of nodes are, as Prometheus asks for it (``http_sd``).
+"""Where nodes serve their metrics, as Prometheus asks for it (``http_sd``).
 
 What always holds:
 
 1.  Only nodes on the membership map are named: one that has left, or that the others
     have taken off the map, is not waited for.
 2.  A node is named by an address that leads to it from here. One that is not named is
-    said to be left out, with the reason.
-3.  What is in the store is not trusted: an address is that of a host and a port, and
+    reported as left out, with the reason.
+3.  What is in the store is not trusted: an address is only a host and a port, and
     labels are cut.
 """
 
@@ -34,7 +34,8 @@ def find(
 ) -> tuple[list[dict[str, object]], list[str]]:
     """The nodes of all open crawls, as ``http_sd_configs`` reads them.
 
-    As *machine* may reach them; and those that are left out, each with the reason.
+    Their addresses are those by which *machine* reaches them. Also return those that
+    are left out, each with the reason.
 
     Raises:
         StoreError: The store does not answer, or with an error.
