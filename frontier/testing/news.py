@@ -1,6 +1,6 @@
 """The part of the site that publishes: feeds, and the items in them, numbered from 0.
 
-What there is on every host, of a site of which so many items are *published*:
+What there is on every host of a site that has so many items *published*:
 
 =====================  ==========================================================
 ``/feed/rss.xml``      RSS 2.0 of the even items, the last ``SHOWN`` of them
@@ -13,7 +13,7 @@ What there is on every host, of a site of which so many items are *published*:
 ``/feed/broken.xml``   500
 =====================  ==========================================================
 
-Nothing outside leads here, and nothing here reads a clock: an item is dated by its
+No page elsewhere links here, and nothing here reads a clock: an item is dated by its
 number.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Items in a feed."""
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
-"""Date of item 0; each other is an hour after the one before."""
+"""Date of item 0; each other item is an hour later than the one before."""
 IMPLIED = "/news"
 FEEDS = ("/feed/rss.xml", "/feed/atom.xml")
 ODD: Mapping[str, str] = {
@@ -88,7 +88,7 @@ def atom(base: str, published: int) -> bytes:
 
 
 def expected(base: str, published: int) -> set[str]:
-    """What of a host a crawl that follows both feeds from the start has to fetch."""
+    """The URLs of a host that a crawl following both feeds from the start fetches."""
     urls = {base + path for path in (*FEEDS, IMPLIED)}
     for number in range(published):
         urls |= {item_url(base, number), base + image_path(number)}

@@ -38,7 +38,7 @@ class Entry:
     url: str
     method: str
     status: int
-    """Of the answer; of the one it would have got if it is *aborted*."""
+    """Of the answer; if *aborted*, of the one that it would have got."""
     bytes: int
     """Length of the entity body with its content coding; 0 if *aborted*."""
     node: str | None
@@ -46,11 +46,11 @@ class Entry:
     ua: str | None
     """The request's ``User-Agent``."""
     aborted: bool = False
-    """Whether the client, or the server's end, came before the answer's end."""
+    """Whether the client left, or the server ended, before the answer was complete."""
 
     @classmethod
     def from_line(cls, line: str) -> Entry:
-        """The entry that *line* says."""
+        """The entry in *line*."""
         return cls(**json.loads(line))
 
     def to_line(self) -> str:
@@ -185,7 +185,7 @@ class RequestLog:
         )
 
     def by_node(self) -> dict[str | None, list[Entry]]:
-        """Each node's requests, in the order of their ends; ``None`` names none."""
+        """Each node's requests, in the order of their ends; ``None`` for no node's."""
         nodes: defaultdict[str | None, list[Entry]] = defaultdict(list)
         for entry in self.entries:
             nodes[entry.node].append(entry)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MAX_HEAD_BYTES = 65536
 CACHED_RESOURCES = 8192
 STEP = 0.1
-"""Seconds after which a request that waits looks at the delays again."""
+"""Seconds after which a request that is held back looks at the delays again."""
 BACKLOG = 1024
 ATTEMPTS = 50
 """How many ephemeral ports are tried until all hosts can have the same one."""
@@ -159,8 +159,8 @@ class SiteServer:
         def begin(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             def end(task: asyncio.Task[None]) -> None:
                 self._conversations.discard(task)
-                # What was answered is with the kernel already; not close(),
-                # as a client that does not read may not hold the server.
+                # What was answered is with the kernel already. Not close(): a
+                # client that does not read must not hold up the server.
                 writer.transport.abort()
 
             if self._stopping.is_set():
@@ -175,7 +175,7 @@ class SiteServer:
     async def _converse(
         self, host: int, reader: _Reader, writer: asyncio.StreamWriter
     ) -> None:
-        # drain() is to wait until the kernel has everything.
+        # So that drain() waits until the kernel has everything.
         writer.transport.set_write_buffer_limits(0)
         try:
             while (request := await _receive(reader)) is not None:
@@ -186,7 +186,7 @@ class SiteServer:
             pass  # there is nobody to tell
 
     async def _is_gone_early(self, host: int, wait: float, reader: _Reader) -> bool:
-        """Wait for as long as an answer takes; whether the client leaves before."""
+        """Wait as long as an answer is held back; whether the client leaves before."""
         begin = time.monotonic()
         while True:
             whole = self.delay + self.host_delays.get(host, 0.0) + wait

@@ -165,7 +165,7 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def pdf(text: str) -> bytes:
-    """What begins and ends like a document that says *text*; viewers show nothing."""
+    """Bytes that begin and end like a PDF that says *text*; viewers show nothing."""
     return f"%PDF-1.4\n% {text}\n%%EOF\n".encode()
 
 
@@ -234,22 +234,22 @@ VARIANTS = 4
 HUB_LINKS = 500
 """The hub has no more links than this, navigation excluded."""
 SHARE_OF_ARTICLES = 2 / 3
-"""Of the URLs that the fixed pages leave, those which are articles."""
+"""The share of articles among the URLs that are not fixed pages."""
 MAX_HOSTS = 200
 MAX_DIGITS = 9
-"""Of a number in a URL; the endless calendar ends there after all."""
+"""Digits of a number in a URL; even the endless calendar ends there."""
 
 
 @dataclass(frozen=True)
 class Site:
     """A site of *urls* URLs on *hosts* hosts.
 
-    Without an end to the calendar (*calendar_months* is ``None``) the site is
-    otherwise the one that has no calendar (``0``).
+    If the calendar has no end (*calendar_months* is ``None``), the rest of the
+    site is as without a calendar (``0``).
 
     Raises:
-        ConfigurationError: The parameters contradict each other; *urls* is
-            less than the fixed pages are.
+        ConfigurationError: The parameters contradict each other, or *urls* is
+            less than the number of fixed pages.
     """
 
     urls: int = 400
@@ -260,7 +260,7 @@ class Site:
     """Items of its feeds; a server's `publish` makes more of them."""
     bases: tuple[str, ...] = ()
     """Scheme and authority of each host; names that do not resolve until
-    ``served_at`` says better."""
+    ``served_at`` sets better ones."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.hosts <= MAX_HOSTS:
@@ -357,8 +357,8 @@ class Site:
         sids = [session_id(host, number or 0, variant) for variant in range(VARIANTS)]
         if number is None or number >= count or query not in {f"sid={s}" for s in sids}:
             return None
-        # Two variants are linked by the parent of a binary tree, which has its
-        # root on the home page; each other one by one of the articles before.
+        # Two variants are linked by the parent in a binary tree, whose root the
+        # home page links; each other variant by one of the articles before.
         links = [
             self.article_path(host, child, variant).removeprefix("/article/")
             for child in _children(number, count)
@@ -426,8 +426,8 @@ class Site:
         return self._page(f"Calendar, month {month}", links)
 
     def _home(self, host: int) -> Resource:
-        # Not from here: what only a redirect leads to, and what the navigation
-        # and the requisites of all pages name.
+        # Not linked from here: what only a redirect leads to, and what the
+        # navigation and the requisites of all pages name.
         elsewhere = {"/", "/landing", "/loop/b"}
         links = [path for path in _LINKED if path not in elsewhere]
         images = [path for path in links if path.startswith("/img/")]
@@ -479,7 +479,7 @@ def _children(number: int, count: int) -> range:
 
 
 def _natural(text: str) -> int | None:
-    """The number that *text* is the only decimal form of, else ``None``."""
+    """The number whose shortest decimal form is *text*, else ``None``."""
     if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS:
         number = int(text)
         return number if str(number) == text else None
@@ -496,7 +496,7 @@ def _report(_: Site, host: int) -> Resource:
 
 _Make = Callable[[Site, int], Resource]
 
-# Each host's fixed pages: all are met by a crawl, and met by no URL but these.
+# Each host's fixed pages: a crawl meets all of them, and only by these URLs.
 _LINKED: Mapping[str, _Make] = {
     "/": Site._home,
     "/hub": Site._hub,
