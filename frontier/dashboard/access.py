@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LEAST_TOKEN = 16
-"""The least characters of a token."""
+"""The fewest characters that a token may have."""
 COOKIE = "frontier_dashboard"
 OPEN = ("/healthz", "/login", "/static/")
 """Paths that are answered without a token; all below one that ends in a slash."""

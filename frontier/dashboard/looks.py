@@ -3,7 +3,7 @@
 What always holds:
 
 1.  One thread at a time speaks to the store, and it only reads.
-2.  A crawl is looked at at most once in `EVERY` seconds, however many ask for it. What
+2.  A crawl is looked at only once in `EVERY` seconds, however many ask for it. What
     was seen of the `MOST` that were asked for last is kept.
 3.  What was seen last stays until something newer is seen. Nothing is queued: a slow
     viewer gets the newest result, and never hears of those between.

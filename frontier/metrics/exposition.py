@@ -45,7 +45,7 @@ class Metric(Generic[T]):
     """One line for people: the HELP of the text format, and docs/figures.md."""
     read: str | Callable[[T], float | Samples | None]
     """Returns its value, or its values by label values; `None` if there is none. Or the
-    name of an attribute of the reading, or, after a dot, of an attribute of that."""
+    dotted path of an attribute of the reading."""
     labels: tuple[str, ...] = ()
 
     @property

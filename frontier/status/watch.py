@@ -53,8 +53,8 @@ MANY_NODES = 32
 SLOW_S = 5.0
 """Seconds between two looks at dead letters, members, delays and sites of feeds."""
 QUEUES_A_SECOND = 160
-"""Queues whose lengths are asked for, on average: if there are few, at each look at
-the partitions, and if there are as many as are ever asked for, every 40 s."""
+"""Queues whose lengths are asked for, on average: a few are asked for again as soon as
+the partitions are looked at, and the most that ever are (`FULLEST`), every 40 s."""
 RECRAWL_S = 60.0
 """Seconds between two looks at what waits until it is due: it reads all partitions."""
 FULLEST = 32
