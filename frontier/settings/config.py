@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 PREFIX = parsers.PREFIX
 LEAST_SECONDS = 0.001
-"""Of a setting that is a time, and not 0."""
+"""The least seconds of a setting that is a time, and not 0."""
 MOST_SECONDS = 2 * 366 * 86_400.0
-"""Of what waits until it is due."""
+"""The most seconds for which anything waits until it is due."""
 _HERITRIX = {
     "digest": "sha1",
     "revisit_match": "digest",
@@ -58,7 +58,7 @@ REVISIT_PRESETS: dict[str, dict[str, Any]] = {
     },
     "iceland-weekly": {**_HERITRIX, "revisit_match": "digest+same-url"},
 }
-"""What a preset sets, where the setting itself is not given; see docs/revisits.md."""
+"""What a preset sets if the setting itself is not given; see docs/revisits.md."""
 
 
 def _setting(
@@ -580,7 +580,7 @@ class Config:
 
 
 def _text(value: Any) -> str:
-    """*value* as its parser takes it."""
+    """*value* as text that its parser takes."""
     if isinstance(value, tuple):
         return " ".join(value)
     return "" if value is None else str(value)
@@ -612,7 +612,7 @@ def _parsed(
 
 
 def _require_fit(config: Config) -> None:
-    """Raise unless the settings of *config* fit each other.
+    """Raise if settings of *config* do not fit each other.
 
     Raises:
         ConfigurationError: Two of them do not.
@@ -658,7 +658,7 @@ REMOVED = {
     "FRONTIER_WARC_ITEM_FIELD": "WarcPipeline fills the field `warc`",
     "FRONTIER_WORKER_PROCESSES": "each node has at most two",
 }
-"""Settings that there are no more, and what to use."""
+"""Settings that no longer exist, and what there is in their place."""
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -1,8 +1,8 @@
 """The settings that an operator may change while a crawl runs: a closed list.
 
-Each is read by the parser that reads it when a node starts; one of Scrapy's, by one as
-strict. All others are refused with a reason: those that nodes share are fixed when a
-crawl is created, and the rest is read when a node starts.
+Each is read by the parser that reads it when a node starts; Scrapy's settings, by
+parsers as strict. All others are refused with a reason: those that nodes share are
+fixed when a crawl is created, and the rest are read only when a node starts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEPTH = "DEPTH_LIMIT"
 SCOPE = "scope"
 QUOTAS = ("FRONTIER_HOST_MAX_PAGES", "FRONTIER_HOST_MAX_BYTES")
 LONGEST = 500
-"""Characters of a value."""
+"""The most characters of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ LIVE: dict[str, Live] = {
         if row["live"]
     },
 }
-"""Name to what is known of it, in the order in which they are listed."""
+"""All of them by name, in the order in which they are listed."""
 
 
 def value_of(name: str, text: str, host: str = "", fixed: Container[str] = ()) -> Any:
-    """What the setting *name* becomes by *text*, for one *host* if that is not empty.
+    """The value that *text* gives to the setting *name*, for one *host* if not empty.
 
     *fixed* are the names of the settings that were fixed when the crawl was created.
 

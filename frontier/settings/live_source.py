@@ -1,10 +1,10 @@
-"""What people write, in a file or a database, and change while a crawl runs.
+"""What people write in a file or a database, and may change while a crawl runs.
 
 What always holds:
 
 1.  `Live.value` is what the source said when it was last read without a fault.
-2.  A source that cannot be read changes nothing. What is wrong with it is logged once,
-    and logged again when it is something else; so is that it can be read again.
+2.  A source that cannot be read changes nothing. Its fault is logged once, and again
+    when it has another; it is logged, too, when the source can be read again.
 
 `Live.refresh` may wait for a disk or a database: it runs in the thread that
 `Live.start` makes, which keeps no process from ending.
@@ -30,11 +30,11 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 SETTLE_S = 0.05
-"""Between two looks at a file that has changed: somebody may still be writing."""
+"""Seconds between two looks at a file that changes: somebody may still be writing."""
 MAX_NOTES = 20
 """Notes that are logged at once; the others are counted."""
 SLOW = 10.0
-"""Seconds of a reading after which it is said that the source does not answer."""
+"""Seconds after which a reading is logged as not answered yet."""
 KEPT = "the crawl goes on with what it has read before"
 
 
@@ -47,10 +47,10 @@ class Source(Protocol[T_co]):
     """What the last reading left out, and why."""
 
     def read(self) -> T_co:
-        """What it says; may block, so it is called in a thread, by one at a time.
+        """What it says; may block, so it is called in a thread, one call at a time.
 
         Raises:
-            InputBroken: It cannot be read, or says what cannot be.
+            InputBroken: It cannot be read, or what it says is not valid.
         """
         ...
 
@@ -71,7 +71,7 @@ class File(Generic[T]):
         """What the file says; it is parsed only if it has changed.
 
         Raises:
-            InputBroken: It cannot be read, or something in it cannot be.
+            InputBroken: It cannot be read, or something in it is not valid.
         """
         data = read_bytes(*self._given)
         while self._known is None or data != self._known[0]:
@@ -89,7 +89,7 @@ class Live(Generic[T]):
         self._source = source
         self._refresh_s = refresh_s
         self.value: T | None = None
-        """``None`` before the first good reading. A change makes another."""
+        """``None`` before the first good reading. A change replaces the whole value."""
         self.fault = ""
         """What is wrong with the source now; empty if it could be read."""
         self._notes: frozenset[str] = frozenset()
@@ -100,7 +100,7 @@ class Live(Generic[T]):
         threading.Thread(target=self._run, name="frontier-live", daemon=True).start()
 
     def stop(self) -> None:
-        """Read no more; a reading that has begun goes on, and keeps nothing waiting."""
+        """Read no more; a reading that has begun goes on, and nothing waits for it."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -109,7 +109,7 @@ class Live(Generic[T]):
             self._stopped.wait(self._refresh_s)
 
     def load(self) -> T:
-        """Read the source once, and return what it says; raises as that does."""
+        """Read the source once, and return what it says; raises what that raises."""
         found = self._source.read()
         before, self.value = self.value, found
         if before is not None and before != found:
@@ -117,7 +117,7 @@ class Live(Generic[T]):
         return found
 
     def refresh(self) -> None:
-        """Read the source once. What is wrong with it is `fault`, and logged."""
+        """Read the source once. If it has a fault, that is in `fault`, and logged."""
         fault = ""
         slow = threading.Timer(SLOW, self._say_slow)
         slow.daemon = True

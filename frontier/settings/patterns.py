@@ -1,7 +1,7 @@
-"""Regular expressions of operators, by RE2, which follows all ways of one at once.
+"""Operators' regular expressions, by RE2, which follows all paths of one at once.
 
-So what one takes is in proportion to the text in which it is looked for, whatever the
-expression is. docs/crawls.md lists where RE2 differs from `re`.
+So the time of a match is in proportion to the length of the text, whatever the
+expression. docs/crawls.md lists where RE2 differs from `re`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 import re2
 
 LOOKED = 10_000
-"""Characters of a URL that patterns are looked for in; servers take fewer."""
+"""Characters of a URL in which patterns are looked for; servers accept fewer."""
 PATTERN_MEMORY = 1 << 20
-"""Bytes that RE2 may take for one pattern; what it remembers beyond, it forgets."""
+"""Bytes that RE2 may use for one pattern; beyond that it drops what it remembers."""
 
 
 def compiled(pattern: str) -> Any:
-    """*pattern* by RE2.
+    """*pattern*, compiled by RE2.
 
     Raises:
-        ValueError: It does not take it.
+        ValueError: RE2 does not accept it.
     """
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY

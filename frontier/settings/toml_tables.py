@@ -1,7 +1,7 @@
-"""TOML files that people write: tables of one kind, and the line of what is wrong.
+"""TOML files that people write: tables of one kind, and the line of each fault.
 
-Sites and their feeds, schedules of recrawls and rules of canonicalization are such
-files: ``[[site]]`` or ``[[rule]]``, again and again, and perhaps a few keys above.
+Sites and their feeds, schedules of recrawls and rules of canonicalization are in such
+files: ``[[site]]`` or ``[[rule]]``, many times, and perhaps a few keys above.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_LINE = 4_000
-"""Characters of a line: what is read for a key of many parts grows as their square."""
+"""Characters of a line: reading a key of many parts takes time as their square."""
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -37,7 +37,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 class TomlTables:
-    """What the file *where* says, of *data*: tables *name*, and no more than *most*.
+    """The content *data* of the file *where*: tables *name*, and no more than *most*.
 
     The keys *top* may stand above them. Tables are counted from 0.
 
@@ -97,7 +97,7 @@ class TomlTables:
         known: Iterable[str],
         of: str,
     ) -> None:
-        """Refuse what is *given* in table *number*, *of* something, if not *known*.
+        """Refuse keys *given* in table *number* that are not *known*; *of* is its kind.
 
         Raises:
             InputBroken: It has another key.
@@ -115,10 +115,10 @@ class TomlTables:
 
     @contextmanager
     def at(self, number: int | None, key: str, prefix: str = "") -> Iterator[None]:
-        """What is refused in here, by a `ValueError`, is about the line that has *key*.
+        """Turn a `ValueError` raised in here into a fault of the line that has *key*.
 
         Raises:
-            InputBroken: It is.
+            InputBroken: A `ValueError` was raised.
         """
         try:
             yield
@@ -132,8 +132,7 @@ class TomlTables:
     def line(self, number: int | None, key: str) -> int:
         """Where *key* stands in the table *number*, as a key or as a value.
 
-        Counted from 1; where it is not found the line of the table, and 0 if there is
-        none.
+        Counted from 1. If it is not found, the line of the table; 0 if there is none.
         """
         begin, end = 0, len(self._lines)
         if number is not None:

@@ -4,8 +4,8 @@ What always holds:
 
 1.  A parser takes what a settings file, the command line or `Config.as_settings`
     may hold, and returns the value in effect, or raises `ValueError` (`TypeError`
-    for what is no such thing at all) with what it must be. Who knows the
-    setting's name adds it.
+    if it is no such thing at all) with what it must be. The caller, who knows the
+    setting's name, adds that.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MIME = re.compile(r"[A-Za-z0-9*?.+_-]+(?:/[A-Za-z0-9*?.+_-]+)?")
 UNNAMED = "-"
 """The default collection, in a list of names."""
 RESERVED = frozenset({"c", "commit", "frontier", "h", "purge", "rev", "src"})
-"""What keys of the default collection begin with: its digests of a crawl ``alldupes``
-would be those of all crawls of a collection ``h``."""
+"""How keys of the default collection begin: the key of its digests of a crawl
+``alldupes`` would be that of the digests of all crawls of a collection ``h``."""
 CANON_RULES = (
     "scrapy",
     "heritrix",
@@ -58,7 +58,7 @@ def shown(value: Any) -> str:
     """*value* as a message has it: its first 200 characters."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes no number of so many digits
+    except ValueError:  # Python does not write a number with so many digits
         text = "a huge number"
     return text if len(text) <= 200 else f"{text[:200]}..."
 
@@ -116,7 +116,7 @@ _WORDS = {
     "m": "min(?:ute)?s?",
     "s": "sec(?:ond)?s?",
 }
-"""What a unit may be called beside its letter."""
+"""Words that may stand for a unit, besides its letter."""
 _DURATION = re.compile(
     r"\s*".join(
         rf"(?:([0-9]{{1,9}})\s?(?:{word}|{unit}))?" for unit, word in _WORDS.items()
@@ -135,7 +135,7 @@ def seconds_of(value: Any) -> float:
     most once, as letters or as words (``40 days``). A number alone is seconds.
 
     Raises:
-        ValueError: It is no time.
+        ValueError: It is not a time.
     """
     form = "must be a time such as 1h 30m or 40 days, or a number of seconds"
     text = value.strip() if isinstance(value, str) else repr(value)
@@ -158,7 +158,7 @@ def seconds_of(value: Any) -> float:
 
 
 def duration(least: float, most: float, *, or_zero: bool = False) -> Parser:
-    """A parser of times, as of `seconds_of`, from *least* to *most*; or 0."""
+    """A parser of times, as `seconds_of` reads them, from *least* to *most*; or 0."""
 
     def parse(value: Any) -> float:
         seconds = seconds_of(value)
@@ -174,7 +174,7 @@ def duration(least: float, most: float, *, or_zero: bool = False) -> Parser:
 
 
 def end(value: Any) -> str:
-    """A datetime with a zone, in ISO 8601, or a time as of `duration`; or empty."""
+    """A datetime with a zone, in ISO 8601, or a time as for `duration`; or empty."""
     if value is None or value == "":
         return ""
     form = "must be a time such as 90d, or a date and time with a zone"
@@ -191,9 +191,9 @@ def end(value: Any) -> str:
 
 
 def end_ms(value: str, began_ms: float) -> float:
-    """The time that *value*, of `end`, is, in milliseconds since the Unix epoch.
+    """*value*, which `end` has returned, in milliseconds since the Unix epoch.
 
-    A time without a date counts from *began_ms*; nothing is never.
+    A time without a date counts from *began_ms*; empty means never.
     """
     if not value:
         return math.inf
@@ -230,7 +230,7 @@ def ports_of(text: str) -> range:
 
 
 def matched(pattern: re.Pattern[str] | str, what: str) -> Callable[[Any], str]:
-    """A parser of text that *pattern* describes, which must be *what*."""
+    """A parser of text that matches *pattern*; *what* says what it must be."""
     known = re.compile(pattern)
 
     def parse(value: Any) -> str:
@@ -271,7 +271,7 @@ run_id: Callable[[Any], str] = optional(line)
 
 
 def directory(value: Any) -> Path:
-    """The path of a directory or a file, which need not be there."""
+    """The path of a directory or a file, which need not exist."""
     text = os.fspath(value)
     if not text:
         raise ValueError("must name a directory")
@@ -282,7 +282,7 @@ optional_directory = optional(directory, None)
 
 
 def file_mode(value: Any) -> str:
-    """A mode as of chmod, in four octal digits; ``0o640`` of Python will do."""
+    """A mode as for chmod, in four octal digits; Python's ``0o640`` will do, too."""
     text = f"{value:o}" if type(value) is int else str(value)
     return f"{mode_of(text):04o}"
 
@@ -318,7 +318,7 @@ def tiers(value: Any) -> tuple[str, ...]:
 
 
 def queue_key(value: Any) -> str:
-    """A kind of queue key, or the path of a callable that tells it."""
+    """A kind of queue key, or the path of a callable that returns it."""
     if callable(value):
         value = f"{value.__module__}.{value.__qualname__}"
     if value in QUEUE_KEYS or PATH.fullmatch(str(value)):
@@ -329,7 +329,7 @@ def queue_key(value: Any) -> str:
 
 
 def archive_rule(rule: str) -> str:
-    """A rule about what is archived, checked but as text."""
+    """A rule about what is archived, checked, but still as text."""
     kind, _, pattern = rule.partition(":")
     if kind not in RULES or not pattern or re.search(r"\s", pattern):
         kinds = ", ".join(RULES)
@@ -371,7 +371,7 @@ def upload_url(value: Any) -> str:
 
 
 def each(parser: Callable[[str], Any], gap: str = r"\s+") -> Parser:
-    """A parser of several, each as *parser* takes it; *gap* is between them in text."""
+    """A parser of several values for *parser*; in text, *gap* is between them."""
 
     def parse(value: Any) -> tuple[Any, ...]:
         given = re.split(gap, value) if isinstance(value, str) else map(str, value)
@@ -390,7 +390,7 @@ def address(text: str) -> str:
     """A URL of http or https."""
     if not re.fullmatch(r"https?://[^\s/?#]+[^\s#]*", text):
         raise ValueError("must be a URL of http or https")
-    urlsplit(text).port  # noqa: B018 - raises where it is none
+    urlsplit(text).port  # noqa: B018 - raises if it is not a port
     return text
 
 
@@ -405,7 +405,7 @@ class_paths = each(matched(PATH, "the path of a class"))
 
 
 def without_secrets(url: str) -> str:
-    """*url* without user and password, and without what its query says."""
+    """*url* without user, password and query."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
@@ -414,8 +414,8 @@ def without_secrets(url: str) -> str:
 def sites(value: Any) -> str:
     """A file with sites, the URL of a database that has them, or nothing.
 
-    What is wrong with it is said where it is opened: a message here would have the
-    password.
+    Its faults are reported where it is opened: a message from here would have the
+    password in it.
     """
     if not isinstance(value, str | Path | None):
         raise TypeError("must be the path of a file, or the URL of a database")
@@ -423,7 +423,10 @@ def sites(value: Any) -> str:
 
 
 def sites_without_secrets(text: str) -> str:
-    """The same without user, password and query; a password may have any character."""
+    """*text*, which `sites` has returned, without user, password and query.
+
+    A password may have any character.
+    """
     return re.sub(r"://.*@", "://", text, flags=re.DOTALL).partition("?")[0]
 
 
@@ -476,7 +479,7 @@ def canon_rules(value: Any) -> str:
 
 
 SEEDS = "seeds"
-"""What leaves it to the seeds which addresses are allowed."""
+"""Leaves it to the seeds which addresses are allowed."""
 
 
 def address_classes(value: Any) -> tuple[str, ...]:
@@ -490,10 +493,10 @@ def address_classes(value: Any) -> tuple[str, ...]:
 
 
 def nearest(word: str, known: Iterable[str], *, least: float = 0.6) -> str:
-    """The one of *known* that is most like *word*; empty if none is alike.
+    """The one of *known* that is most like *word*; empty if none is like it.
 
-    *least* is how alike it must be, from 0 to 1. The prefix of our settings counts for
-    nothing: names that share it would all be alike.
+    *least* is how alike they must be, from 0 to 1. The prefix of our settings is left
+    out: names that share it would all be alike.
     """
     names = {name.removeprefix(PREFIX): name for name in known}
     word = word.removeprefix(PREFIX)[:100]
