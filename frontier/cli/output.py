@@ -54,8 +54,8 @@ class ExitCode(IntEnum):
     INCOMPLETE = 6
     """Some of what was given could not be used; the rest was."""
     FAULTY = 7
-    """What was read or checked has faults, a key of the store among it, or the rules
-    refuse the URL. Also that of a node that met a damaged key."""
+    """What was read or checked, such as a key of the store, has faults, or the rules
+    refuse the URL. A node that met a damaged key ends with it, too."""
     UNWRITABLE = 8
     """A file, or the output, could not be read or written; the message names it."""
     INTERRUPTED = 130

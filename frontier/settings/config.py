@@ -105,8 +105,8 @@ class Config:
     """How long a `Retry-After` is obeyed at most: six hours."""
     backoff_times: int = _setting(12, parsers.whole(0, 100_000))
     """How many back-offs in a row a host has before its URLs are [given
-    up](crawls.md#hosts-that-say-later): 68 minutes with the defaults. One URL is tried
-    again as often because its host said 429 or 503. 0 leaves no host alone; such
+    up](crawls.md#hosts-that-say-later): 68 minutes with the defaults. A single URL is
+    tried again as often if it is answered with 429 or 503. 0 leaves no host alone; such
     answers are then pages like any other."""
     backoff_unreachable_after: int = _setting(10, parsers.whole(0, 10**6))
     """How many requests in a row must fail to reach a host before it is [left
@@ -216,9 +216,10 @@ class Config:
     ([quotas](crawls.md#quotas-of-hosts))."""
     host_shards: int = _setting(1, parsers.whole(1, 1024), shared=True)
     """Divides each queue key into this many queues, so that several nodes can crawl one
-    big site. Take many, such as 256: with a few per node, one node has twice as many as
-    another by chance. Delay and concurrency are divided among the nodes, so the host
-    gets as many requests as from one node, though not evenly to the millisecond."""
+    big site. Take many, such as 256: with only a few per node, one node may have twice
+    as many as another by chance. Delay and concurrency are divided among the nodes, so
+    the host gets as many requests as from one node, though not evenly to the
+    millisecond."""
     item_id_field: str = _setting("id", parsers.line)
     """The field by which `frontier.pipelines.UniqueItemsPipeline` [finds
     doubles](spiders.md#items-once-over-all-nodes)."""
@@ -404,7 +405,7 @@ class Config:
     decides. Without `bloom` and `set` no test is shared."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
     """The directory of the embedded store, and of the logs of nodes that `frontier`
-    starts. It must be on a local disk, and one user's only."""
+    starts. It must be on a local disk, and belong to one user only."""
     store_wait: float = _setting(30.0, parsers.duration(0.0, 86400.0))
     """How long a starting node waits for a store that does not answer. 0: not at all.
     Commands do not wait."""
@@ -458,7 +459,7 @@ class Config:
         0, parsers.whole(0, 10**9), live="URLs of a page's queries; 0: no limit"
     )
     """How many URLs of one host and path with the same names of parameters are queued
-    (`site`: 10,000). A calendar has them without end."""
+    (`site`: 10,000). A calendar has an endless number of them."""
     trap_url_length: int = _setting(
         0, parsers.whole(0, 10**6), live="characters of a URL; 0: no limit"
     )
@@ -524,7 +525,7 @@ class Config:
     warc_only_bytes: int = _setting(0, parsers.whole(0, 10**15))
     """Above this size a body is [archived only](archive.md#bodies-of-any-size): all of
     it is in the archive, none in memory, and the spider gets a response without a body
-    if it has asked for that, and else an error. `DOWNLOAD_MAXSIZE` then ends no
+    if it has asked for that, and otherwise an error. `DOWNLOAD_MAXSIZE` then ends no
     download: the smaller of the two counts. 0: no body is."""
     warc_outlinks: bool = _setting(False, parsers.boolean)
     """Writes a record of [the links that a page's callback

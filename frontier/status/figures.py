@@ -371,7 +371,7 @@ class Figures:
     archive: ArchiveFigures = _figure(_numbers_of(ArchiveFigures), Fold.ALL)
     shares: Shares = _figure(_shares(), Fold.ALL)
     traps: dict[str, int] = _figure(_counts(SETTINGS), Fold.ALL)
-    """Links not followed by kind of trap, as `frontier.urls.traps` names them."""
+    """Links not followed, by kind of trap, as `frontier.urls.traps` names them."""
     statuses: dict[str, int] = _figure(Kind(_read_statuses, _add_statuses), Fold.ALL)
     """Responses by HTTP status; each try counts, redirects too."""
     busy_seconds: float = _figure(_REAL)
@@ -385,7 +385,7 @@ class Figures:
     set_limit_bytes: int = _figure(_WHOLE)
     """``FRONTIER_SEEN_SET_MAX_BYTES``, as the node has it; 0 if there is none."""
     controls: int = _figure(_WHOLE)
-    """The version of the operators' wishes that is in force on the node; 0 for none."""
+    """The version of the operators' controls that the node has in force; 0 for none."""
     own: dict[str, str] = _figure(Kind(_read_own))
     """The values with which it was started of settings that can be changed while it
     runs, except those that are 0."""

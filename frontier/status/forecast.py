@@ -95,7 +95,7 @@ def _by_limit(limit: LimitProgress, pace: Pace) -> TimeLeft | None:
 
 
 def held_up(seen: CrawlSnapshot) -> str:
-    """What a crawl waits for in which only hosts that are left alone have requests.
+    """What a crawl waits for if only hosts that are left alone have requests left.
 
     Empty if there is anything else to do.
     """

@@ -32,7 +32,7 @@ class Had:
 
     @property
     def share(self) -> float:
-        """The share of the quota that it is nearer to; more than 1 if it is over it."""
+        """The used share of the quota that it is nearer to; more than 1 if exceeded."""
         pages = self.pages / self.max_pages if self.max_pages else 0.0
         return max(pages, self.bytes / self.max_bytes if self.max_bytes else 0.0)
 
@@ -55,7 +55,7 @@ def had(
     seen: CrawlSnapshot,
     hosts: Iterable[HostView],
 ) -> list[Had]:
-    """What those *hosts* have had whose queues are known, the nearest to it first."""
+    """What *hosts* whose queues are known have had, the nearest to a quota first."""
     max_pages, max_bytes = quotas_of(seen)
     if not (max_pages or max_bytes):
         return []

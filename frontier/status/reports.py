@@ -66,8 +66,8 @@ def counts_in(stats: Mapping[str, Any]) -> dict[str, int]:
 def _stats_of(report: Mapping[str, Any], *, summed: bool = False) -> dict[str, int]:
     """What the node of *report* has counted; if it was killed, the main things.
 
-    These are as of its last heartbeat. To be *summed* up, they are without statuses, to
-    stay short.
+    These are as of its last heartbeat. If they are to be *summed* up, statuses are left
+    out, to keep them few.
     """
     known = report.get("stats")
     if isinstance(known, dict):

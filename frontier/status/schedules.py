@@ -179,7 +179,7 @@ def waiting_of(
 ) -> Waiting:
     """What waits in the crawl of *keys*; hosts and intervals of *sample* pages.
 
-    *progress* is told how many partitions are done; each is done twice.
+    *progress* is told how many partitions are done, in two passes over all of them.
     """
     found = Waiting()
     lists: list[tuple[str, int]] = []

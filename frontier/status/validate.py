@@ -1,4 +1,4 @@
-"""Values from the store, of which nothing is taken on trust.
+"""Values from the store, none of which is trusted.
 
 Whatever is read, the result has the type that was asked for: a value of
 another type, too large or not finite, becomes zero or empty.

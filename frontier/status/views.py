@@ -149,7 +149,7 @@ class Outlook:
     """From now."""
     urls: int
     set_bytes: int
-    """Of the set tier, as if no set will be given up."""
+    """Bytes of the set tier if no set is given up."""
     bloom_error: float
     """Chance that the Bloom tier will call a new URL seen."""
 
@@ -172,7 +172,7 @@ class LimitProgress:
     name: str
     """``pages``, ``items``, ``errors``, ``bytes`` or ``time``."""
     setting: str
-    """The setting that it is set by."""
+    """The name of its setting."""
     value: int
     """What the crawl has used of it; milliseconds for ``time``."""
     limit: int
@@ -211,7 +211,7 @@ class CrawlSnapshot:
     limit_value: int = 0
     """That limit; milliseconds for ``time``."""
     fetched: bool = True
-    """Whether a page was fetched: a response that is no redirect and not robots.txt."""
+    """Whether a page was fetched: a response, neither a redirect nor robots.txt."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
     twice: str = ""

@@ -75,7 +75,7 @@ class HostView:
     partition: int | None = None
     """Where its queue was seen; ``None`` if none was."""
     delay_ms: int = 0
-    """Between two requests, as the node kept to that asked it last; 0 if not known."""
+    """Between two requests, as kept by the node that asked it last; 0 if not known."""
     errors: int = 0
     error_kinds: dict[str, int] = field(default_factory=dict)
     left_alone: str = ""
