@@ -1,9 +1,9 @@
 """The add-on: one line in a project's settings makes its spiders distributed.
 
 ``ADDONS = {"frontier.addon.Addon": 100}``. It sets components at the priority
-"addon", so that whatever the project sets itself wins; but for what cannot stand
-beside the frontier (`frontier.session.other_schedulers`). A command that a developer
-looks at pages with has no frontier at all.
+"addon", so that the project's own settings win, except those that cannot work with the
+frontier (`frontier.session.other_schedulers`). Commands with which a developer looks
+at pages run without the frontier.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-# First: while that is imported, Scrapy looks at the sources of all that is on the stack
-# and at every module (`create_deprecated_class`), which takes 0.1 s later on.
+# First: importing this makes Scrapy look at the source of everything on the stack and
+# at every module (`create_deprecated_class`); later on, that would take 0.1 s.
 import scrapy.core.downloader.handlers.http11  # noqa: F401
 from scrapy.downloadermiddlewares.cookies import (
     CookiesMiddleware as ScrapysCookiesMiddleware,
@@ -30,7 +30,7 @@ from scrapy.utils.misc import load_object
 
 from frontier.session.launch import developing, heed_environment, spare_imports
 
-spare_imports()  # what Python, Scrapy and the project have imported until here
+spare_imports()  # what Python, Scrapy and the project have imported so far
 
 from frontier.download.back_off import BackOffMiddleware
 from frontier.download.cookies import CookiesMiddleware
@@ -68,14 +68,14 @@ MIDDLEWARES = (
     ("DOWNLOADER_MIDDLEWARES", BackOffMiddleware, 555),
     ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
 )
-"""Those that a crawl needs, and their places."""
+"""The middlewares that a crawl needs, and their places."""
 
 
 class Addon:
     """Enables the frontier: put ``"frontier.addon.Addon": 100`` into ``ADDONS``.
 
-    It sets the scheduler, the middlewares and the download handler of this page. A
-    setting that is wrong ends the start with one line.
+    It sets the scheduler, the middlewares and the download handler on this page. A
+    wrong setting stops the start with a message of one line.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -88,9 +88,9 @@ class Addon:
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
-        """Have the log be what the settings say; take the environment's server.
+        """Log in the format that settings ask for; use the environment's server.
 
-        Before there is a spider: those of scrapy-redis connect when they are made.
+        This comes before there is a spider: scrapy-redis's connect when they are made.
         """
         heed_log_format()
         heed_environment(settings, os.environ)
@@ -100,7 +100,7 @@ class Addon:
 
         Raises:
             ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong, or one of
-                Scrapy's cannot stand beside the frontier.
+                Scrapy's cannot work with the frontier.
             NotConfigured: ``FRONTIER_ENABLED`` is false, or no crawl is to begin.
         """
         command = developing()
@@ -129,13 +129,13 @@ class Addon:
         _replace_scrapys(settings, session.config)
 
     def _leave_start_urls(self) -> None:
-        """Have a spider of scrapy-redis take none, and not wait for any."""
+        """Keep a spider of scrapy-redis from taking start URLs or waiting for any."""
         if self._crawler.spider is not None:
             release(self._crawler, self._crawler.spider)
 
 
 def _take_downloads(settings: BaseSettings, config: Config) -> None:
-    """Have what is fetched with HTTP pass our handler."""
+    """Send what is fetched with HTTP through our handler."""
     handlers = settings["DOWNLOAD_HANDLERS"]
     if isinstance(handlers, BaseSettings):
         handler = "Handler" if config.warc_enabled else "CheckedHandler"
@@ -153,7 +153,7 @@ def _replace_scrapys(settings: BaseSettings, config: Config) -> None:
         replaced.append((ScrapysCookiesMiddleware, CookiesMiddleware, 700))
     chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
     for scrapys, ours, place in replaced:
-        if scrapys in chosen:  # the project has a place for it, or none
+        if scrapys in chosen:  # the project has moved it, or left it out
             continue
         leave_out(settings, "DOWNLOADER_MIDDLEWARES", scrapys)
         settings.setdefault_in_component_priority_dict(

@@ -7,10 +7,10 @@ What always holds:
 2.  While a process writes a file it holds an exclusive `fcntl.flock` on it. An
     ``.open`` file that can be locked has lost its writer.
 3.  No file is ever overwritten: ``.open`` files are created exclusively, and only their
-    creator may give them the name without the suffix, or `close_left` if it is free.
+    creator, or `close_left` if the final name is free, may drop the suffix.
 4.  After an `OSError`, `AppendFile.rollback` brings the file back to where the last
-    `flush` or `sync` left it. Until one of them the last of what was appended may wait
-    in memory.
+    `flush` or `sync` left it. Until the next one, the last bytes that were appended may
+    wait in memory.
 
 Nothing here is thread-safe: a file belongs to one thread at a time.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WAITING = 1 << 17
-"""Bytes from which on they are written: more do not stay in the CPU's cache."""
+"""Waiting bytes that are enough to write: more do not stay in the CPU's cache."""
 
 
 class AppendFile:
@@ -48,17 +48,17 @@ class AppendFile:
         """Create *name* in *directory*, locked and empty.
 
         Raises:
-            FileExistsError: The name is taken, or was taken away at once by a process
-                that saw the file before it was locked.
+            FileExistsError: The name is taken, or a process that saw the file before
+                it was locked has it, or has removed it.
             OSError: The directory cannot be written to.
         """
         self.name = name
         self.size = 0
         """Where the next byte goes."""
         self.kept = 0
-        """What `rollback` leaves."""
+        """Bytes that `rollback` leaves."""
         self.published = False
-        """Whether the file has its final name; nothing may be added to it."""
+        """Whether the file has its final name; then nothing may be added to it."""
         self.final = directory / name
         self._path = directory / f"{name}{OPEN}"
         self._waiting: list[bytes] = []
@@ -77,7 +77,7 @@ class AppendFile:
             self._hand_over()
 
     def flush(self) -> None:
-        """Hand everything to the operating system; `rollback` spares it now."""
+        """Hand everything to the operating system; from now on `rollback` keeps it."""
         self._hand_over()
         self.kept = self.size
 
@@ -97,7 +97,7 @@ class AppendFile:
     def publish(self, ready: Callable[[Path], object] = lambda _: None) -> None:
         """Put everything on disk, then drop the suffix and the lock.
 
-        In between *ready* is called with the path that the file still has.
+        In between, *ready* is called with the path that the file still has.
         """
         self.sync()
         if not self.published:  # a second call repeats what failed, not this
@@ -108,7 +108,7 @@ class AppendFile:
         self._file.close()
 
     def abandon(self) -> None:
-        """Drop the lock and leave the file to who finds it without a writer."""
+        """Drop the lock, and leave the file to whoever finds it without a writer."""
         self._file.close()
 
     def discard(self) -> None:
@@ -117,7 +117,7 @@ class AppendFile:
         self._file.close()
 
     def _hand_over(self) -> None:
-        """Write what waits; if that fails, what is left goes on waiting."""
+        """Write what waits; if that fails, the rest goes on waiting."""
         view = memoryview(b"".join(self._waiting))
         try:
             while view:
@@ -131,11 +131,11 @@ class Closed(NamedTuple):
     """A file that had lost its writer."""
 
     path: Path
-    """Its final one."""
+    """Its final path."""
     kept: int
-    """Bytes that it has; with none it is removed."""
+    """Bytes that it has now; if there were none to keep, it was removed."""
     cut: int
-    """Bytes that were behind them."""
+    """Bytes that came after those, and were cut off."""
 
 
 def close_left(
@@ -146,11 +146,12 @@ def close_left(
 ) -> list[Closed]:
     """Close those of *paths*, ``.open`` files, that have lost their writers.
 
-    Each is cut to the bytes that *whole* finds in it, and gets its final name. In
-    between *ready* is called with the path that it has. One without any is removed,
-    whether its final name is taken or not: a writer that was killed before it looked
-    leaves such a file. What is no regular file, a link included, or has a final name
-    that is taken is left alone: *refused* is called, or the log names it.
+    Each is cut to the bytes that *whole* finds intact, and gets its final name. In
+    between, *ready* is called with the path that it still has. A file without such
+    bytes is removed, whether its final name is taken or not: a writer that was killed
+    before it checked the name leaves such a file. A file that is not regular (a link,
+    for example), or whose final name is taken, is left alone: *refused* is called, or
+    the log names it.
 
     Raises:
         OSError: A file cannot be read or changed.

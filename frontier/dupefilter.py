@@ -8,12 +8,12 @@ What always holds:
 1.  What is dropped, logged and counted is what Scrapy's own filter would drop,
     log and count, had it seen what the crawl's other processes have seen.
 2.  A URL is called seen only if the store says so. If the first question about it was
-    not answered it may have been marked all the same, so it then counts as new: it may
-    be fetched twice but is not lost.
-3.  Test and mark are one script, so of all who ask about a URL one is told that it is
-    new. A URL's partition is that of its fingerprint, so equal fingerprints meet
-    whatever their URLs are. A crawl that queues by host has other partitions; neither
-    joins a crawl of the other.
+    not answered, the store may have marked it all the same, so it then counts as new:
+    it may be fetched twice, but is not lost.
+3.  Test and mark are one script, so of all who ask about a URL exactly one is told that
+    it is new. A URL's partition follows from its fingerprint, so equal fingerprints
+    meet whatever their URLs are. A crawl that queues by host has other partitions, so
+    neither kind joins a crawl of the other.
 4.  Stopping deletes nothing: what `close` leaves behind is there for the next `open`.
 """
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CALL_TIMEOUT = 5.0
-"""Seconds that the store has for one answer, unless ``REDIS_PARAMS`` says."""
+"""Seconds that the store has for one answer, unless ``REDIS_PARAMS`` says otherwise."""
 PATIENCE = 60.0
 """Seconds for which a store that does not answer is asked again."""
 
@@ -101,7 +101,7 @@ class BlockingSeenTest:
             settings = {**settings, "REDIS_URL": self._embedded.url}
         try:
             address = address_of(settings, CALL_TIMEOUT)
-            # A URL that is asked about twice without our knowing would seem to be seen.
+            # A call repeated without our knowing would report a new URL as seen.
             self._store = BlockingStore.at(address, CALL_TIMEOUT, repeats=False)
             memory = self._store.call(Call.command("INFO", "memory"))
             check_server(memory, self._store.where)
@@ -112,7 +112,7 @@ class BlockingSeenTest:
         logger.info("the seen-set is %s on %s", self.crawl_id, self._store.where)
 
     def close(self) -> None:
-        """Disconnect; once is enough. What was seen stays seen."""
+        """Disconnect, unless that is done already. What was seen stays seen."""
         if self._store is not None:
             self._store.close()
         if self._embedded is not None:
@@ -120,9 +120,9 @@ class BlockingSeenTest:
         self._store = self._embedded = None
 
     def ask(self, fingerprint: bytes) -> str:
-        """Mark *fingerprint* as seen; return whether it was: a verdict's letter.
+        """Mark *fingerprint* as seen; return the verdict's letter: whether it was.
 
-        While the store does not answer this waits, and asks again.
+        While the store does not answer, this waits and asks again.
 
         Raises:
             StoreUnavailable: It has not answered for `PATIENCE` seconds.
@@ -151,7 +151,7 @@ class BlockingSeenTest:
     def clear(self) -> None:
         """Forget everything that was seen, and the crawl with it.
 
-        For a crawl that nobody else asks about at the time. The next question
+        Only for a crawl that nobody else asks about at the time. The next question
         enters it again.
 
         Raises:
@@ -203,8 +203,8 @@ class RedisDupeFilter(RFPDupeFilter):
     What was seen belongs to the crawl ``FRONTIER_CRAWL_ID``, else
     ``<spider>-dupefilter``, and outlives the process, as with ``JOBDIR``: a later run
     drops what an earlier one has seen, and so do runs at the same time. To start from
-    nothing choose another id. With scrapy-redis's scheduler it is emptied when the
-    spider closes, unless ``SCHEDULER_PERSIST`` is set.
+    nothing, choose another id. With scrapy-redis's scheduler, what was seen is deleted
+    when the spider closes, unless ``SCHEDULER_PERSIST`` is set.
 
     Scrapy wants the answer at once. So a URL that the recent tier does not know costs a
     round trip to the store, for which the whole process waits. If the store does not
@@ -241,7 +241,7 @@ class RedisDupeFilter(RFPDupeFilter):
 
     @override
     def open(self) -> None:
-        """Enter the crawl; if that cannot be, have the spider close at once."""
+        """Enter the crawl; if that fails, have the spider close at once."""
         crawler = self._crawler
         if self._alone:
             return
@@ -269,7 +269,7 @@ class RedisDupeFilter(RFPDupeFilter):
 
     @override
     def request_seen(self, request: Request) -> bool:
-        """Whether *request* was seen before; from now on it is."""
+        """Whether *request* was seen before; it is marked as seen."""
         if self._alone:
             return super().request_seen(request)
         if self._seen_test is None:
@@ -328,6 +328,6 @@ class RedisDupeFilter(RFPDupeFilter):
         close_now(crawler, REFUSED.reason)
 
     def _fail(self, error: FrontierError) -> None:
-        """Close the spider; from now on everything is new and nobody is asked."""
+        """Close the spider; the store is asked no more, and every URL counts as new."""
         self.close("")
         session_of(self._crawler).on_end(FAILED.of(error))

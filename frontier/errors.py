@@ -4,50 +4,50 @@ FrontierError
 ├── ConfigurationError      a setting or a seed list is wrong; fix it and restart
 │   ├── InputBroken         a file of feeds, schedules, rules or seen URLs is wrong
 │   └── OtherSchema         another version of this package made the crawl
-├── InvalidURL              the original of a rule set refuses the URL; so do we
+├── InvalidURL              the library that a rule set copies refuses the URL
 ├── StoreError
 │   ├── StoreUnavailable    Redis did not answer; the caller may try again
 │   │   ├── StoreFull       its memory is full; it takes nothing until there is room
-│   │   └── WritesRefused   its disk is full, or it lacks its replicas or is one
+│   │   └── WritesRefused   its disk is full, it lacks replicas, or it is a replica
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
 │   │   └── KeyDamaged      a key has another type or value than this version writes
 │   ├── NoStore             there is no embedded store where one was looked for
-│   └── PushForgotten       the store has gone back to before what it confirmed
+│   └── PushForgotten       the store has lost writes that it had confirmed
 ├── CoordinationError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
 │   ├── NotFound            the store does not have what was asked for
 │   │   ├── UnknownCrawl    there is no such crawl
 │   │   └── CrawlClosed     the crawl has ended; nothing can be put into it
-│   ├── InUse               nobody may do that now, because somebody else works there
+│   ├── InUse               this cannot be done now, because somebody else works there
 │   │   └── CrawlInUse      the crawl has not ended, or nodes of it are alive
-│   ├── CrawlLost           it was there, and is not any more, in whole or in part
+│   ├── CrawlLost           the store has lost the crawl, in whole or in part
 │   ├── RunOver             the crawl of the node's run has ended; it has nothing to do
-│   ├── NodeStopped         a node was to end before it had begun
-│   ├── NoCrawlYet          there is no crawl for a node that opens none
+│   ├── NodeStopped         a node was told to stop before it had started
+│   ├── NoCrawlYet          there is no crawl yet for a node that may only join one
 │   └── NodeReplaced        another process takes part under this node's id
-├── NotAFeed                what a server sent for a feed is something else
+├── NotAFeed                what a server sent cannot be read as a feed
 ├── WorkerFailed            what a server sent is too much for a worker process
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
-    ├── BodyArchivedOnly    a callback that did not ask for it would get no body
-    ├── CollectionInUse     a crawl runs, or a source is imported; not now
+    ├── BodyArchivedOnly    a body is too large for the spider, whose callback needs it
+    ├── CollectionInUse     not now: a crawl runs, or a source is being imported
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
     ├── DirectoryInUse      another command works in it
     ├── FileInUse           another process writes the file
     ├── NoManifest          there is no manifest, or no plan, to go by
-    ├── StaleManifest       a file is not the one that its manifest is of
-    ├── Unwritable          other records cannot be put into a file of its format
-    ├── FileTaken           a file is there; it is overwritten only when told
+    ├── StaleManifest       a file has changed since its manifest was made
+    ├── Unwritable          other records cannot be put into a file of this format
+    ├── FileTaken           a file exists already, and is not overwritten unasked
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
     ├── SourceBroken        a source cannot be imported; the others can
     ├── WriterStopped       the archive cannot take records any more
-    ├── BadWarc             a WARC file is cut, damaged, or none
-    └── BadWacz             a WACZ file is not what it has to be, or cannot be made
+    ├── BadWarc             a file is cut off or damaged, or is no WARC file
+    └── BadWacz             a WACZ file breaks a rule, or cannot be made
 
-An error carries the facts as attributes. Its message is derived from them,
-so that callers match on types and fields and never on text. Its ``code`` is that
-with which a command ends (`frontier.cli.output.ExitCode`).
+An error carries the facts as attributes. Its message is derived from them, so that
+callers match on types and fields and never on text. Its ``code`` is the exit code of a
+command that it ends (`frontier.cli.output.ExitCode`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NOTHING_TO_DO = "it has nothing to do"
-"""How the message of `RunOver` ends, by which it is found in the logs of nodes."""
+"""How the message of `RunOver` ends; it is found by this in the logs of nodes."""
 
 
 class FrontierError(Exception):
@@ -76,7 +76,7 @@ class ConfigurationError(FrontierError):
 
 
 class OtherSchema(ConfigurationError):
-    """The keys of a crawl are those of another version of this package."""
+    """The keys of a crawl were written by another version of this package."""
 
     def __init__(self, crawl_id: str, has: str, ours: int) -> None:
         super().__init__(
@@ -90,19 +90,19 @@ class OtherSchema(ConfigurationError):
 
 
 class InputBroken(ConfigurationError):
-    """A file, or a database, that people give cannot be used.
+    """A file or a database that the operator gave cannot be used.
 
-    Feeds, schedules, rules of canonicalization, seen URLs.
+    It has feeds, schedules, rules of canonicalization or seen URLs.
     """
 
     def __init__(self, where: str, reason: str, line: int = 0) -> None:
         at = f"{where}:{line}" if line else where
         super().__init__(f"{at}: {reason}")
         self.where = where
-        """A file, or a database without its password."""
+        """The file, or the database without its password."""
         self.reason = reason
         self.line = line
-        """Of the file, counted from 1; 0 if it is about no line of it."""
+        """The line of the file, counted from 1; 0 if the error is about no line."""
 
 
 class InvalidURL(FrontierError, ValueError):
@@ -124,7 +124,7 @@ class StoreUnavailable(StoreError):
     """Redis did not answer. Nothing is known about the operation's effect."""
 
     def __init__(self, where: str, reason: str) -> None:
-        # Of one that lacks its replicas, say, both are right.
+        # If it only lacks its replicas, say, it runs and its URL is right.
         is_away = "connecting" in reason or "Timeout" in reason
         cure = "; check that the server runs, and its URL (REDIS_URL, --redis-url)"
         super().__init__(
@@ -156,7 +156,7 @@ class StoreRefused(StoreError):
 
 
 class KeyDamaged(StoreRefused):
-    """A key of the store has a type, or a value, that nobody here writes."""
+    """A key of the store has a type, or a value, that this version never writes."""
 
     code = 7
 
@@ -212,7 +212,7 @@ class NotFound(CoordinationError):
 
 
 class InUse(CoordinationError):
-    """It was not stopped, removed or worked on, because it is in use."""
+    """Something was not stopped, removed or worked on, because it is in use."""
 
     code = 5
 
@@ -228,7 +228,7 @@ class UnknownCrawl(NotFound):
 
 
 class CrawlLost(CoordinationError):
-    """The store does not have the crawl any more that it had, or not all of it."""
+    """The store has lost a crawl that it had, or a part of it."""
 
     def __init__(self, crawl_id: str = "") -> None:
         name = f" {crawl_id}" if crawl_id else ""
@@ -267,7 +267,7 @@ class CrawlClosed(NotFound):
 
 
 class RunOver(CoordinationError):
-    """The crawl that a node came to take part in has ended before."""
+    """The crawl that a node came to take part in had ended already."""
 
     def __init__(self, crawl_id: str, state: str, run_id: str) -> None:
         of_run = f" of the run {run_id!r}" if run_id else ""
@@ -281,7 +281,7 @@ class RunOver(CoordinationError):
 
 
 class NodeStopped(CoordinationError):
-    """A node is to end while it waits for its store, or for a crawl."""
+    """A node was told to stop while it waited for its store, or for a crawl."""
 
     def __init__(self, node_id: str) -> None:
         super().__init__(f"the node {node_id} was stopped before it had started")
@@ -289,7 +289,7 @@ class NodeStopped(CoordinationError):
 
 
 class NoCrawlYet(CoordinationError):
-    """There is no crawl for a node that opens none (``FRONTIER_JOIN_ONLY``)."""
+    """There is no crawl yet for a node that opens none (``FRONTIER_JOIN_ONLY``)."""
 
     def __init__(self, crawl_id: str, spider: str) -> None:
         named = f"crawl {crawl_id}" if crawl_id else f"crawl of the spider {spider}"
@@ -314,7 +314,7 @@ class CrawlInUse(InUse):
 
 
 class WorkerFailed(FrontierError):
-    """A worker process was killed at a limit, or its job has failed."""
+    """A worker process was killed at a limit, or its job failed."""
 
     def __init__(self, job: str, url: str, reason: str) -> None:
         super().__init__(f"{job} of {url}: {reason}")
@@ -351,7 +351,7 @@ class ArchiveError(FrontierError):
 
 
 class BodyArchivedOnly(ArchiveError):
-    """A body is larger than a spider is to get, and its callback needs one.
+    """A body is larger than a spider may get, and the callback needs a body.
 
     Unless *is_archived*, rules keep it out of the archive, too.
     """
@@ -371,7 +371,7 @@ class WriterStopped(ArchiveError):
 
 
 class CollectionInUse(ArchiveError):
-    """A collection is not purged now, because somebody adds to it."""
+    """A collection is not purged or added to now, because somebody else works on it."""
 
     code = InUse.code
 
@@ -440,11 +440,11 @@ class NoManifest(ArchiveError):
 
 
 class Unwritable(ArchiveError):
-    """Other records cannot be put into a file: its format, or how it is packed."""
+    """Other records cannot be put into a file, by its format or how it is packed."""
 
 
 class StaleManifest(ArchiveError):
-    """A file is not the one that its manifest was made of."""
+    """A file is no longer the one that its manifest was made of."""
 
     def __init__(self, file: str) -> None:
         super().__init__(f"{file} has changed since its manifest was made, or has none")
@@ -452,7 +452,7 @@ class StaleManifest(ArchiveError):
 
 
 class FileTaken(ArchiveError):
-    """There is a file already where one was to be made."""
+    """There is already a file where one was to be made."""
 
     code = ConfigurationError.code
 
@@ -462,7 +462,7 @@ class FileTaken(ArchiveError):
 
 
 class FileInUse(ArchiveError):
-    """Another process writes a file."""
+    """Another process is writing a file."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"another process writes {path}")

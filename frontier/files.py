@@ -1,23 +1,22 @@
-"""Files that somebody else has made, opened for reading: one way for all of them.
+"""Opens files that somebody else has made, and makes files: one way for each.
 
 What always holds:
 
-1.  Only a regular file is opened. A FIFO, a socket or a device would be waited for, or
-    never end; opening one here neither waits nor takes anything from it.
-2.  What is read whole has a limit, and so has what is compressed, by its ratio.
-3.  What is refused is an `OSError` whose ``strerror`` says why, and whose ``filename``
-    is the path: who opens files tells it as any other file that cannot be read.
+1.  Only a regular file is opened. A FIFO, a socket or a device would block, or never
+    end; opening one here neither waits nor takes anything from it.
+2.  What is read whole has a limit on its size, and what is compressed, on its ratio.
+3.  A refusal is an `OSError` whose ``strerror`` says why, and whose ``filename`` is the
+    path: callers report it like any other file that cannot be read.
 
-A link is followed to a regular file: a path that a person named may be one. Who looks
-into a directory that others write to says ``follow=False``.
+A link is followed to a regular file: a path that a person named may be one. Code that
+looks into a directory that others write to passes ``follow=False``.
 
-The mode of files that are made: ``FRONTIER_FILE_MODE``, and of their directories.
-
-What is archived may be of pages that need a login, and a journal has cookies and
-bodies of requests: not everybody on a machine is to read them. The process's umask
-takes away from the mode, as from every file that is made; nothing is added to it, and a
-file or directory that is there keeps its own. `sync_directory` has the names of new
-files outlive a power cut, and `published` has no file be there in part.
+Files get the mode ``FRONTIER_FILE_MODE`` when they are made, and their directories one
+that fits it. Archived pages may need a login, and a journal has cookies and bodies of
+requests: not everybody on a machine may read them. The process's umask takes away from
+the mode, as for every new file; nothing is added to it, and a file or directory that
+exists keeps its own. `sync_directory` makes the names of new files outlive a power cut,
+and `published` never leaves a file in part.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ if TYPE_CHECKING:
 
 
 VARIABLE = "FRONTIER_FILE_MODE"
-"""The setting, and the variable of the environment that commands look at."""
+"""The setting, and the environment variable that commands look at."""
 FILE_MODE = 0o640
 """The default: written by the node's user, read by its group."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of what is written, never of what is read."""
+"""Errors of writing, never of reading."""
 OPEN = ".open"
 """Ends the name of a file that is not whole yet."""
 
 
 def creating(mode: int) -> Callable[[str, int], int]:
-    """An ``opener`` for `open`, of files that get *mode* if they are made."""
+    """An ``opener`` for `open` that gives *mode* to a file that it makes."""
 
     def opener(path: str, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, mode)
@@ -59,7 +58,7 @@ def creating(mode: int) -> Callable[[str, int], int]:
 def create_locked(path: Path, mode: int) -> FileIO:
     """Make the file *path*, empty, and hold an exclusive `fcntl.flock` on it.
 
-    Between the two another process may take it for one that lost its writer.
+    In between, another process may take it for a file that has lost its writer.
 
     Raises:
         FileExistsError: The name is taken, or such a process has the file.
@@ -75,11 +74,11 @@ def create_locked(path: Path, mode: int) -> FileIO:
 
 
 def lock_left(path: Path) -> FileIO | None:
-    """The file *path*, open and locked, as it has lost its writer; ``None`` if gone.
+    """Open and lock the file *path*, which has lost its writer; ``None`` if it is gone.
 
     Raises:
-        BlockingIOError: Its writer lives.
-        OSError: It is no regular file, a link included, or cannot be opened.
+        BlockingIOError: Its writer is alive.
+        OSError: It is not a regular file (a link is not), or cannot be opened.
     """
     try:
         return _locked(path, FileIO(descriptor_of(path, os.O_RDWR), "r+"))
@@ -88,7 +87,7 @@ def lock_left(path: Path) -> FileIO | None:
 
 
 def _locked(path: Path, file: FileIO) -> FileIO | None:
-    """*file*, locked; closed, and ``None``, if *path* is another one by now."""
+    """Lock *file*; if *path* is another file by now, close it and return ``None``."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if is_at(path, file.fileno()):
@@ -102,9 +101,9 @@ def _locked(path: Path, file: FileIO) -> FileIO | None:
 
 @contextmanager
 def rewriting(place: Path, mode: int) -> Iterator[FileIO]:
-    """What *place* is to become: a new file beside it, locked, ``.open`` at its end.
+    """A new file that is to become *place*: beside it, locked, and named ``.open``.
 
-    Who has it may read *place* and rename the new file to it: no other process does so
+    Its holder may read *place* and rename the new file to it: no other process does so
     meanwhile. It is removed at the end if it was not renamed. What a killed process
     has left is removed first.
 
@@ -128,10 +127,10 @@ def rewriting(place: Path, mode: int) -> Iterator[FileIO]:
 
 
 def _remove_left(scratch: Path, place: Path) -> None:
-    """Remove *scratch*, of *place*, which a killed process has left.
+    """Remove *scratch*, which a killed process has left beside *place*.
 
     Raises:
-        FileInUse: Its process lives.
+        FileInUse: That process is alive.
     """
     try:
         left = lock_left(scratch)
@@ -151,9 +150,9 @@ def is_at(path: Path, descriptor: int) -> bool:
 
 
 def make_directory(path: Path, mode: int) -> None:
-    """Make *path*, and those above it that are not there, for files of *mode*.
+    """Make *path*, and what is missing above it, as directories for files of *mode*.
 
-    Whoever may read files may also look them up: each bit to read gets one to enter.
+    Whoever may read the files may also enter: each read bit gets its execute bit.
 
     Raises:
         OSError: It cannot be made, or is not a directory.
@@ -175,7 +174,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def publish(place: Path, data: bytes, mode: int = FILE_MODE) -> None:
-    """Write *data* to *place*, which gets its name when all of it is on disk.
+    """Write *data* to *place*, which gets its name once all of it is on disk.
 
     Raises:
         OSError: It cannot be written.
@@ -186,7 +185,7 @@ def publish(place: Path, data: bytes, mode: int = FILE_MODE) -> None:
 
 @contextmanager
 def published(place: Path, mode: int) -> Iterator[IO[bytes]]:
-    """A file that gets the name *place* when all of it is on disk, or is not there.
+    """A file that gets the name *place* once all of it is on disk, or is removed.
 
     Raises:
         FileInUse: Another process writes it.
@@ -207,10 +206,10 @@ def published(place: Path, mode: int) -> Iterator[IO[bytes]]:
 
 
 def mode_of(text: str) -> int:
-    """The mode that *text* is, in octal digits as of ``chmod``.
+    """The mode that *text* names, in octal digits as for ``chmod``.
 
     Raises:
-        ValueError: It is none, or one with which the owner cannot write and read.
+        ValueError: It is none, or not one of a file that its owner reads and writes.
     """
     digits = text.removeprefix("0o")
     if not digits or len(digits) > 4 or set(digits) - set("01234567"):
@@ -222,7 +221,7 @@ def mode_of(text: str) -> int:
 
 
 def mode_of_environment() -> int:
-    """What commands use that no node's settings tell: of ``FRONTIER_FILE_MODE``.
+    """The mode in ``FRONTIER_FILE_MODE``, for commands that know no node's settings.
 
     Raises:
         ConfigurationError: It is not a mode.
@@ -235,9 +234,9 @@ def mode_of_environment() -> int:
 
 
 MAX_RATIO = 100
-"""How much larger text may be than what it was compressed to."""
+"""How many times larger than its compressed form text may be."""
 FREE_BYTES = 64 << 20
-"""Bytes of text that may have any ratio."""
+"""Bytes of text up to which any ratio will do."""
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -251,7 +250,7 @@ def open_input(path: Path | str, *, follow: bool = True) -> BinaryIO:
     """Open the regular file *path* for reading.
 
     Raises:
-        OSError: There is none, it may not be read, or *path* is something else.
+        OSError: There is none, it may not be read, or *path* is not a regular file.
         ValueError: No file can have that name.
     """
     descriptor = descriptor_of(path, os.O_RDONLY, follow=follow)
@@ -262,7 +261,7 @@ def read_input(path: Path | str, limit: int) -> bytes:
     """All of the regular file *path*.
 
     Raises:
-        OSError: As of `open_input`; or it has more than *limit* bytes.
+        OSError: As for `open_input`; or it has more than *limit* bytes.
         ValueError: No file can have that name.
     """
     with open_input(path) as file:
@@ -273,10 +272,10 @@ def read_input(path: Path | str, limit: int) -> bytes:
 
 
 def require_ratio(text: int, compressed: int) -> None:
-    """Refuse what grows like a bomb: *text* bytes out of *compressed* so far.
+    """Refuse a decompression bomb: so far, *text* bytes came out of *compressed*.
 
     Raises:
-        ValueError: It does.
+        ValueError: It is one.
     """
     if text > FREE_BYTES and text > MAX_RATIO * max(compressed, 1):
         raise ValueError(f"it inflates to more than {MAX_RATIO} times its size")
@@ -286,11 +285,11 @@ def descriptor_of(path: Path | str, flags: int, *, follow: bool = False) -> int:
     """A descriptor of the regular file *path*, opened with *flags*.
 
     Raises:
-        OSError: As of `open_input`; or it is a link, and those are not followed.
+        OSError: As for `open_input`; or it is a link, and *follow* is false.
     """
     refuse = 0 if follow else os.O_NOFOLLOW
     try:
-        # A FIFO is waited for without O_NONBLOCK; a regular file does not mind it.
+        # Without O_NONBLOCK, opening a FIFO blocks; for regular files it is ignored.
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | refuse)
     except OSError as error:
         is_link = os.path.islink(path)  # noqa: PTH114 - without pathlib

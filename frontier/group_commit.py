@@ -1,19 +1,19 @@
-"""Jobs that a thread makes durable, a group at a time, in the order in which they came.
+"""A thread that makes jobs durable, a group at a time, in the order in which they came.
 
-Databases call it a group commit: what comes while one group is forced to disk is the
-next one, so that many wait for one sync.
+Databases call it a group commit: what comes while one group is forced to disk becomes
+the next group, so that many jobs wait for one sync.
 
 What always holds:
 
-1.  To add a job, and to ask when it is durable, never waits for the disk: the lock is
+1.  Adding a job, or asking when it is durable, never waits for the disk: the lock is
     held only while lists are changed.
 2.  Jobs have the numbers 1, 2, 3 ... and are taken in this order. A number is durable
     only if all before it are.
-3.  Every future of `durable` ends: when its number is durable, or with `WriterStopped`
-    when the thread has ended before. Nobody can cancel it.
+3.  Every future of `durable` completes: when its number is durable, or with
+    `WriterStopped` if the thread ends before that. Nobody can cancel it.
 4.  After `close` no job is added. What was added before is still taken.
 
-A future ends in the thread, and so its callbacks run there: they must be quick, must
+A future completes in the thread, so its callbacks run there: they must be quick, must
 not wait for the thread, and must go through ``reactor.callFromThread`` to touch
 anything of Scrapy's.
 """
@@ -43,13 +43,13 @@ class GroupCommit(Generic[Job]):
     """
 
     def __init__(self, name: str, closed: str) -> None:
-        """*name* is the thread's; *closed* is said to who adds a job too late."""
+        """*name* is the thread's; *closed* is what the error for a late job says."""
         self._name = name
         self._closed = closed
         self.failure: BaseException | None = None
         """What ended the thread before `close` did, if anything."""
         self.pending_bytes = 0
-        """The size in memory of what is not durable."""
+        """The size in memory of the jobs that are not durable."""
         self._stopping = threading.Event()
         self._changed = threading.Condition()  # guards all that follows
         self._waiting: deque[tuple[Job, int]] = deque()
@@ -64,7 +64,7 @@ class GroupCommit(Generic[Job]):
 
     @property
     def pending(self) -> int:
-        """Jobs that are not durable."""
+        """How many jobs are not durable."""
         with self._changed:
             return len(self._taken) + len(self._waiting)
 
@@ -113,7 +113,7 @@ class GroupCommit(Generic[Job]):
     ) -> list[Job] | None:
         """The next jobs: none after *idle* seconds without any, ``None`` at the end.
 
-        While nobody waits for them, more may come for *linger* seconds.
+        Unless somebody waits for them, they are collected for *linger* seconds.
         """
         with self._changed:
             self._changed.wait_for(
@@ -130,7 +130,7 @@ class GroupCommit(Generic[Job]):
             return [job for job, _ in self._taken]
 
     def _committed(self, told: Callable[[], object] | None = None) -> None:
-        """Note that what was taken is durable; call *told*, then tell who waits."""
+        """Note that the taken jobs are durable; call *told*, then complete futures."""
         with self._changed:
             self._durable += len(self._taken)
             self.pending_bytes -= sum(size for _, size in self._taken)
@@ -143,11 +143,11 @@ class GroupCommit(Generic[Job]):
             future.set_result(None)
 
     def _work(self) -> None:
-        """Take jobs until there are none any more."""
+        """Take jobs until there are no more."""
         raise NotImplementedError
 
     def _give_up(self, job: Job) -> None:
-        """Learn that *job* will not be durable: the thread has ended."""
+        """Handle a *job* that will not be durable: the thread has ended."""
 
     def _run(self) -> None:
         try:
