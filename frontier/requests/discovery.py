@@ -1,8 +1,8 @@
 """How a URL came to be fetched: which page led to it, over which hops, from which seed.
 
-Archivists ask this first of an odd capture. It travels in the ``meta`` of requests,
-so that it is in the queue, and with another node after a kill. The words and the
-hop letters are Heritrix's (``org.archive.modules.extractor.Hop``):
+This is what archivists ask first about an odd capture. It travels in the ``meta`` of
+requests, so that it is in the queue, and reaches another node after a kill. The words
+and the hop letters are Heritrix's (``org.archive.modules.extractor.Hop``):
 
 ====  ==========================================
 ``L``  a link of a page
@@ -14,10 +14,10 @@ hop letters are Heritrix's (``org.archive.modules.extractor.Hop``):
 
 What always holds:
 
-1.  What a request carries is overwritten where a page yields it: a spider that hands
-    on ``response.meta`` hands on nothing of this.
-2.  It is data of unknown origin, from the store: what is not as it is written here
-    counts as not known.
+1.  What a request carries is overwritten where a page yields it: a spider that passes
+    on ``response.meta`` passes on none of this.
+2.  It comes from the store, and may be anybody's data: whatever does not have the form
+    that is written here counts as not known.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
     from frontier.session.session import Session
 
 META = "frontier_found"
-"""Key of ``meta``: ``[via, hops, seed, redirects]``; hops ``None`` if not known, and
-*redirects* how many of ``redirect_urls`` the request had when it was made."""
+"""Key of ``meta``: ``[via, hops, seed, redirects]``; *hops* is ``None`` if not known,
+and *redirects* is how many ``redirect_urls`` the request had when it was made."""
 URL_LIMIT = 2_000
 """Longest URL that is carried along; a longer one leaves its place empty."""
 HOPS_LIMIT = 50
-"""Most hops that are written out; Heritrix's limit, with the count before them."""
+"""Most hops that are written out, as in Heritrix, after the count of earlier ones."""
 _HOPS = re.compile(r"(?:([0-9]{1,6})\+)?([A-Z]{0,50})")
 SEED = ["", "", "", 0]
 MOST_OUTLINKS = 6_000
-"""Of a page, that are recorded; Heritrix's ``CrawlURI.MAX_OUTLINKS``."""
+"""Most links of a page that are recorded; Heritrix's ``CrawlURI.MAX_OUTLINKS``."""
 
 
 class DiscoveryMiddleware:
@@ -82,7 +82,7 @@ class DiscoveryMiddleware:
             yield each
 
     def process_spider_input(self, response: Response) -> None:
-        """Hide what *response*'s request carries: it is nothing for items."""
+        """Hide what *response*'s request carries: it is not meant for items."""
         if response.request is not None and META in response.request.meta:
             state = self._requests.of(response.request)
             state.found = response.request.meta.pop(META)
@@ -104,24 +104,24 @@ class DiscoveryMiddleware:
 
 
 def noting_of(session: Session) -> Callable[[Any, Request], Any] | None:
-    """What notes the links of pages, if they are wanted."""
+    """A function that notes the links of pages; ``None`` if they are not wanted."""
     wanted = session.config.warc_outlinks and session.archive is not None
     return _Outlinks(session).noting if wanted else None
 
 
 class _Outlinks:
-    """Has the links of each page recorded, as its callback yields them.
+    """Records the links of each page as its callback yields them.
 
     That is before anything drops them: those that are seen, off site or too deep are
     links, too. The record is queued when the callback has ended, in whatever way, and
-    so before its request can be acked; the ack waits for it.
+    thus before the page's request can be acked; the ack waits for it.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def noting(self, output: Any, request: Request) -> Any:
-        """*output* of the callback of *request*, an iterator if it was iterable."""
+        """*output* of *request*'s callback; its links are noted as it is iterated."""
         page = self._session.requests.known(request).stored
         if page is None:
             return output
@@ -138,12 +138,12 @@ class _Outlinks:
 
 
 class _Links:
-    """The first `MOST_OUTLINKS` of a page, and how many there are beyond."""
+    """The first `MOST_OUTLINKS` links of a page, and how many more there are."""
 
     def __init__(self, letter: str) -> None:
         self._letter = letter
         self.found: dict[str, str] = {}
-        """URL to hop letter."""
+        """The hop letter of each URL."""
         self.left_out = 0
 
     def add(self, made: Any) -> bool:
@@ -158,7 +158,7 @@ class _Links:
 
 
 def found_of(request: Request, noted: Any = None) -> Found:
-    """How *request* was found, the redirects on its way included.
+    """How *request* was found, including the redirects on its way.
 
     *noted* is what its ``meta`` had before its callback was called.
     """
@@ -192,7 +192,7 @@ def hops_of(request: Request) -> int:
 
 
 def extended(hops: str | None, letter: str) -> str | None:
-    """*hops* and one more; of more than `HOPS_LIMIT` the first are a number."""
+    """*hops* and one more; beyond `HOPS_LIMIT`, the first ones become a number."""
     if hops is None:
         return None
     more = _HOPS.fullmatch(hops)
@@ -204,7 +204,7 @@ def extended(hops: str | None, letter: str) -> str | None:
 
 
 def _without(request: Request) -> Found:
-    """Of what carries nothing: robots.txt, media of pipelines, start URLs of a feed."""
+    """For a request without `META`: robots.txt, media of pipelines, a feed's start."""
     if request.callback is NO_CALLBACK:
         is_robots = request.url.partition("?")[0].endswith("/robots.txt")
         return Found("", "P" if is_robots else None, "")
@@ -224,7 +224,7 @@ def _step(response: Response, found: Found, request: Request) -> list[Any]:
 
 
 def _letter_of(parent: Request | None) -> str:
-    """Of the hop from *parent*'s answer to what it links to."""
+    """The letter of the hop from *parent*'s response to what it links to."""
     callback = getattr(parent.callback, "__name__", "") if parent else ""
     return "M" if callback == "_parse_sitemap" else "L"
 

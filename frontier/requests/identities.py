@@ -1,4 +1,4 @@
-"""What URLs are to a crawl, as the fingerprinter of the project here sees them.
+"""Tells what URLs are to a crawl, by the fingerprinter of the project here.
 
 Commands read URLs from what was typed, and from files with one on each line.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from frontier.seen.seen_set import StoredCrawl
 
 SHOWN = 200
-"""Characters of a URL in a message."""
+"""Most characters of a URL in a message."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SURT = re.compile(
     r"(?:[a-z][a-z0-9+.-]*:(?://)?)?\(.*|[\w-]+(?:,[\w-]+)+,?(?:[:)/].*)?",
@@ -58,7 +58,7 @@ class Identities:
 
     Raises:
         ConfigurationError: Its nodes make other fingerprints than the project here,
-            or its queue key is a callable that the project has not.
+            or its queue key is a callable that the project does not have.
     """
 
     def __init__(self, crawl: StoredCrawl) -> None:
@@ -73,7 +73,7 @@ class Identities:
         self._rules = named(crawl.config.canon_rules)
 
     def fingerprint(self, request: Request) -> bytes:
-        """What *request* is to the crawl."""
+        """The fingerprint that *request* has in the crawl."""
         return self._fingerprint(request)
 
     def of(self, url: str, place: str = "") -> Identity:
@@ -90,7 +90,7 @@ class Identities:
             found = self._places.of(request.url, fingerprint)
         except ValueError as error:
             at = f"{place}: " if place else ""
-            # That of a URL that cannot be encoded would have the URL in it.
+            # The error about a URL that cannot be encoded has the URL in it.
             reason = printable(str(error))
             raise ConfigurationError(
                 f"{at}{url[:SHOWN]!r} is not a URL: {reason}"
@@ -109,7 +109,7 @@ class Identities:
         return self._rules.apply(url)
 
     def tells(self, identity: Identity) -> Callable[[str], bool]:
-        """What says whether a GET of a URL, however it is spelled, is *identity*."""
+        """A function that says if a GET of a URL, in any spelling, is *identity*."""
         quick = self._fingerprints.of_get if self._fingerprints.by_url else None
 
         def is_it(url: str) -> bool:
@@ -151,7 +151,7 @@ def fingerprinter_name() -> str:
 
 
 def require_project_of(crawl: StoredCrawl) -> None:
-    """Raise unless URLs are to the project here what they are to *crawl*.
+    """Raise unless the project here makes the same of URLs as *crawl* does.
 
     Raises:
         ConfigurationError: It has another fingerprinter, or other rules.
@@ -167,7 +167,7 @@ def require_project_of(crawl: StoredCrawl) -> None:
 
 
 def lines_of(target: str) -> list[Line]:
-    """The URL that *target* is, or those in the file that it names, one a line.
+    """The URL that *target* is, or those in the file that it names, one per line.
 
     Raises:
         ConfigurationError: There is no such file, no URL in it, or a line is not a URL.
@@ -190,7 +190,7 @@ def lines_of(target: str) -> list[Line]:
 
 
 def urls_in(name: str) -> Iterator[Line]:
-    """The lines of the file *name*, none of which is kept longer than it may be.
+    """The lines of the file *name*; no more of a line is held than its limit.
 
     Raises:
         ConfigurationError: It is not a file, or a line is too long or not UTF-8.

@@ -1,7 +1,7 @@
 """What a node leaves out: what an operator has excluded, and crawler traps.
 
-Links are looked at before they are queued, and what was queued when its turn comes:
-what is left out then is done with, and nothing is sent for it.
+Links are checked before they are queued, and queued requests again at their turn: a
+request that is left out then is done, and nothing is sent for it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ logger = logging.getLogger(__name__)
 
 
 class LeftOut(Part):
-    """Decides it on one node. Its users have it from `Session.component`."""
+    """Decides what one node leaves out. Get it from `Session.component`."""
 
     exclusions: Exclusions | None = None
-    """What an operator has excluded; `None` if that is nothing."""
+    """What an operator has excluded; `None` if nothing."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
@@ -50,10 +50,10 @@ class LeftOut(Part):
         self._trapped: Counter[str] = Counter()
         """Links that were left out, by kind of trap."""
         self._excluded: Counter[Rule] = Counter()
-        """Links and queued requests that were, by rule."""
+        """Links and queued requests that were left out, by rule."""
 
     def open(self) -> None:
-        """Begin to, on a node that is in its crawl."""
+        """Begin, on a node that is in its crawl."""
         parts = self._session.node.parts
         self._portions = parts[Portions]
         self._portions.on_total = self._traps.learn
@@ -62,7 +62,7 @@ class LeftOut(Part):
 
     @override
     def steered(self) -> None:
-        """Heed what an operator has excluded, and other limits."""
+        """Apply what an operator has excluded, and changed limits."""
         self.exclusions = self._session.node.controls.wanted.exclusions or None
         if self._config is not self._session.config:
             self._config = self._session.config
@@ -75,7 +75,7 @@ class LeftOut(Part):
 
     @override
     def link(self, link: Link) -> bool:
-        """Whether *link* is in no trap; what is not tested is none."""
+        """Whether *link* is in no trap; a link without a seen test never is in one."""
         if not self._traps.are_set or link.mode != TEST:
             return True
         request: Request = link.request
@@ -88,7 +88,7 @@ class LeftOut(Part):
 
     @override
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """Count what is new, of what traps limit the number of."""
+        """Count new URLs, for traps that limit their number."""
         if not self._traps.counts_urls:
             return
         for push, verdict in zip(pushes, verdicts, strict=True):
@@ -100,7 +100,7 @@ class LeftOut(Part):
     def start(
         self, request: Request, delivery: Delivery, extra: Mapping[str, Any]
     ) -> bool:
-        """Whether *request* is not excluded; the crawl log tells if it is."""
+        """Whether *request* is not excluded; if it is, the crawl log says so."""
         if not (self.exclusions and self._is_excluded(request.url)):
             return True
         facts = (request.url, OUT_OF_SCOPE, 0.0, time.time(), found_of(request))

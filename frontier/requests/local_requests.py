@@ -1,16 +1,16 @@
-"""Requests that cannot be stored: adopted by the delivery of what they come from.
+"""Requests that cannot be stored are adopted by the delivery that they come from.
 
 What always holds:
 
-1.  A request that is adopted counts as left with what it comes from before that can
-    be acked, and its URL is tested, and claimed, before it is sent.
-2.  What it comes from is known: the request whose callback, errback or middleware
-    made it; or, where nobody can tell, all that is in progress on this node. Start
-    requests stand on one that the lock on the seeds waits for.
-3.  A request that ``start`` makes, each time, and in whose callback nodes end, is given
-    up after so many deliveries as others are (`frontier.queue.reserve.MAX_TRIES`).
-4.  Of each kind of reason the first is told in one line, with its URL, and all are
-    counted in another when the node closes.
+1.  An adopted request counts among what its parent still waits for before the parent
+    can be acked, and its URL is tested, and claimed, before it is sent.
+2.  Its parent is the request whose callback, errback or middleware made it; where that
+    cannot be told, all requests in progress on this node are its parents. Start
+    requests have a parent of their own, which the lock on the seeds waits for.
+3.  A request that ``start`` makes each time, and whose callback ends nodes, is given up
+    after as many deliveries as any other (`frontier.queue.reserve.MAX_TRIES`).
+4.  For each kind of reason the first request is logged in one line, with its URL, and
+    all are counted in another when the node closes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Kind:
 
 @dataclass(slots=True)
 class _Asked:
-    """A request of which it is not known whether it is new."""
+    """A request of which it is not known yet whether it is new."""
 
     delivery: Delivery
     reason: str
@@ -67,9 +67,9 @@ class _Asked:
 
 
 class LocalRequests(Part):
-    """Has the requests of one node that cannot be stored adopted.
+    """Adopts the requests of one node that cannot be stored.
 
-    *delivered* is what is in progress and came from the store, or is adopted.
+    *delivered* has the requests in progress that came from the store, or are adopted.
     """
 
     def __init__(
@@ -84,13 +84,14 @@ class LocalRequests(Part):
         self._delivered = delivered
         self._kinds: dict[str, _Kind] = {}
         self._asked: dict[int, list[_Asked]] = {}
-        """By the ids of requests, which are kept as well, in the order of pushes."""
+        """By the ``id`` of the request, which is kept, too; in the order of pushes."""
         self._loose = Delivery(name=b"loose")
 
     def adopt(self, link: Link, error: NotSerializable) -> bool:
-        """Have *link* adopted, because of *error*; never waits.
+        """Adopt *link*, which *error* keeps out of the store; never waits.
 
-        Not if the same is here, and not over. It waits until it is due.
+        Return false if it ends at once, as where the same is here and not over. It
+        waits until it is due.
         """
         request, mode = link.request, link.mode
         parents = self._parents(request)
@@ -118,7 +119,7 @@ class LocalRequests(Part):
         return True
 
     def _give_up(self, made: Delivery) -> None:
-        """End *made*, which has ended nodes: each start makes it once more."""
+        """End *made*, which has ended nodes: each start makes it anew."""
         url = made.request.url
         logger.error(
             "%s is given up: %d nodes have ended while its callback ran", url, MAX_TRIES
@@ -127,7 +128,7 @@ class LocalRequests(Part):
         self._node.deliveries.end(made)
 
     def _parents(self, request: Request) -> tuple[Delivery, ...]:
-        """What *request* comes from."""
+        """The deliveries that *request* comes from."""
         if self._modes.is_start(request):
             if self._session.start_delivery is None:
                 start = Delivery(name=b"start " + self._session.start_id.encode())
@@ -144,7 +145,7 @@ class LocalRequests(Part):
 
     @override
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """Take note of what became of requests that are adopted."""
+        """Act on the verdicts about requests that are to be adopted."""
         if not self._asked:
             return
         for push, verdict in zip(pushes, verdicts, strict=True):
@@ -198,5 +199,5 @@ class LocalRequests(Part):
 
 
 def _kind(error: NotSerializable) -> str:
-    """Why, in words that are the same for all requests of one place in the code."""
+    """The reason, in the same words for all requests from one place in the code."""
     return f"{error.where} {_ADDRESS.sub('', error.reason)}"

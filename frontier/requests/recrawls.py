@@ -1,6 +1,6 @@
 """Recrawls: each page that was fetched is put back, due when its schedule says.
 
-The request of a page is reserved while it is fetched. When all that came of it is
+The request of a page is reserved while it is fetched. Once all that came of it is
 stored, its reservation ends, and in the same step it waits again, with a new state
 (`frontier.recrawl.schedule`) and a new due time (`frontier.queue.due`).
 
@@ -9,15 +9,15 @@ What always holds:
 1.  A request is put back in the step in which its reservation ends: a kill at any
     moment neither loses a URL of the schedule nor has it there twice.
 2.  What is queued instead of a visit in progress (a retry, a redirect to another
-    spelling of the same page, the same request from its callback) follows it in the
-    schedule, in that step as well. So a URL that passed the seen test once is
-    there once, over which ways it was ever found.
+    spelling of the same page, the same request from its callback) takes its place in
+    the schedule, in that step as well. So a URL that passed the seen test once is
+    there once, in whatever ways it was found.
 3.  A request that is exempt from the seen test is not put back: nothing says that it is
     the only one for its URL. Nor is one that is not GET, unless its ``meta`` says so.
 4.  A request waits for its record before it is put back, and for the digest of its
-    text: what its state says of a version is on disk.
-5.  The schedule of the store is data of unknown origin. What is no state counts as
-    none: the URL starts with the first interval.
+    text: what its state says about a version is on disk.
+5.  The schedule in the store is data of unknown origin. Whatever is not a state counts
+    as none: the URL starts with the first interval.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 META = "frontier_recrawl"
-"""Key of ``meta``: false, and the request is fetched once; true, and it is visited
-again though it is no GET; or a mapping of what a rule may say of a schedule."""
+"""Key of ``meta``: false to fetch the request once; true to visit it again though it is
+no GET; or a mapping of what a rule may say about a schedule."""
 EXEMPT = b""
-"""In the place of a state: what was not tested is not put back."""
+"""Stands in place of a state: a request that was not tested is not put back."""
 RELOAD = 10.0
-"""Seconds between two looks at the rule file."""
+"""Seconds between checks of the rule file."""
 MOST_HOPS = 20
 """Redirects that a request remembers over its visits."""
 STATS = {finding: f"frontier/recrawl/{finding}" for finding in Finding}
@@ -90,7 +90,7 @@ _OF_ONE_VISIT = frozenset(
         "retry_times",
     }
 )
-"""Keys of ``meta`` that count within one visit."""
+"""Keys of ``meta`` that belong to a single visit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,19 +101,19 @@ class Visit:
     """What tells its request from others that are under way."""
     url: str
     meta: Mapping[str, Any]
-    """Of its request."""
+    """The ``meta`` of its request."""
     request_state: RequestState
     began_as: tuple[int, bool]
     """The priority and ``dont_filter`` of what was visited first."""
     state: State | None
-    """From before; ``None``: it is the first."""
+    """The state after the last visit; ``None`` if this is the first."""
     status: int = 0
-    """Of the answer; 0 while there is none."""
+    """The status of the answer; 0 while there is none."""
     mime: str = field(default="", init=False)
     is_unknown: bool = field(default=False, init=False)
-    """Whether the answer says nothing of the page: it led to one elsewhere."""
+    """Whether the answer says nothing about the page: it led to another one."""
     mark: Mark | asyncio.Future[Mark] | None = field(default=None, init=False)
-    """Of the answer, where it does not follow from the record."""
+    """The mark of the answer, if it does not follow from the record."""
 
 
 class Recrawls(Part):
@@ -125,18 +125,18 @@ class Recrawls(Part):
         config = self._session.config
         default = schedule_of(config)
         self.is_on = default.kind is not Kind.OFF
-        """Whether anything is."""
+        """Whether requests are put back at all."""
         self._default = Rules(default)
         self._live: Live[Rules] | None = None
         self._under_way: WeakValueDictionary[Any, Delivery] = WeakValueDictionary()
-        """Those of visits, by what tells their requests apart; until they are over."""
+        """The deliveries of visits that are not over, by `_key` of their request."""
         self._told: set[str] = set()
         if self.is_on and config.recrawl_rules is not None:
             self._live = Live(rules_file(config.recrawl_rules, default), RELOAD)
             self._live.load()
 
     def open(self, codec: Codec) -> None:
-        """Begin, on a node that is in its crawl, with its last parts but rounds."""
+        """Begin, on a node that is in its crawl, as the last of its parts."""
         self._codec = codec
         self._clock = self._session.node.clock
         connect = self._crawler.signals.connect
@@ -148,7 +148,7 @@ class Recrawls(Part):
 
     @override
     async def quit(self) -> None:
-        """Read the rules no more."""
+        """Stop reading the rules."""
         if self._live is not None:
             self._live.stop()
 
@@ -158,8 +158,8 @@ class Recrawls(Part):
     def mode(self, request: Request, mode: str) -> str:
         """The mode of *request*, which would be *mode* without recrawls.
 
-        The target of a redirect is queued whatever was seen, where a start request led
-        to it. Of a page that is visited again and again, each visit would queue one.
+        The target of a redirect is queued even if it was seen, where a start request
+        led to it. If the page is visited again and again, each visit would queue it.
         """
         if mode != MARK:
             return mode
@@ -168,12 +168,12 @@ class Recrawls(Part):
             return mode
         is_first = origin.notes[Visit].state is None
         if is_first and self._session.start_salt:
-            return mode  # as seen by others, it would be lost
+            return mode  # others may have seen it: then it would be lost
         return TEST
 
     @override
     def link(self, link: Link) -> bool:
-        """Have *link* take the place of a visit in progress, if it is one's.
+        """Have *link* take the place of a visit in progress, if it comes from one.
 
         Else nothing says that it is the only one for its URL: it is fetched once.
         """
@@ -192,7 +192,7 @@ class Recrawls(Part):
         elif not request.meta.get(META) and not (is_redirect and is_same):
             link.extra[RECRAWL] = EXEMPT
             if is_redirect and origin is not None:
-                # the origin stays, and leads here at each visit
+                # the origin stays scheduled, and leads here at each visit
                 origin.notes[Visit].is_unknown = True
         return True
 
@@ -247,7 +247,7 @@ class Recrawls(Part):
         return True
 
     def _visit(self, request: Request) -> Visit | None:
-        """What is to be learned of *request*, if it is a visit."""
+        """The visit that *request* is, if it is one."""
         delivery = self._session.requests.delivery(request)
         return None if delivery is None else delivery.notes.get(Visit)
 
@@ -282,7 +282,7 @@ class Recrawls(Part):
 
     @override
     async def before_ack(self, reservations: Sequence[Reservation]) -> None:
-        """Have what was visited wait for its next visit, once all is known of it."""
+        """Have what was visited wait for its next visit, once all is known about it."""
         self.ended(reservations)
         over = [
             (reservation, visit)
@@ -304,7 +304,7 @@ class Recrawls(Part):
 
     @override
     def ended(self, reservations: Sequence[Reservation]) -> None:
-        """Have nothing take the place of *reservations* any more."""
+        """Let nothing take the place of *reservations* any more."""
         for reservation in reservations:
             visit = reservation.delivery.notes.get(Visit)
             known = visit and self._under_way.get(visit.key)
@@ -385,7 +385,7 @@ def _found(visit: Visit) -> tuple[Answer, Mark | None]:
 
 
 def _may_follow(origin: Delivery, link: Link) -> bool:
-    """Whether *link* may wait in the place of *origin*, and nothing else does."""
+    """Whether *link* may wait in the place of *origin*, where nothing else does."""
     reservation = origin.reservation
     is_over = origin.again or origin.waits or origin.is_given_back
     if reservation is None or is_over:
@@ -409,7 +409,7 @@ def _is_wanted(request: Request) -> bool:
 
 
 def _carried(value: Any) -> tuple[Any, tuple[int, bool] | None]:
-    """The packed state that an item has as *value*, and what it began as."""
+    """The packed state in an item's *value*, and `Visit.began_as`."""
     if isinstance(value, list) and len(value) == 3:
         packed, priority, dont_filter = value
         if type(priority) is int and isinstance(dont_filter, bool):
@@ -418,7 +418,7 @@ def _carried(value: Any) -> tuple[Any, tuple[int, bool] | None]:
 
 
 def _lasting(meta: Any) -> Any:
-    """*meta* without what counts within one visit."""
+    """*meta* without what belongs to a single visit."""
     if not isinstance(meta, dict):
         return meta
     kept = {name: value for name, value in meta.items() if name not in _OF_ONE_VISIT}
@@ -429,7 +429,7 @@ def _lasting(meta: Any) -> Any:
 
 
 def _plain(record: dict[str, Any]) -> dict[str, Any]:
-    """*record* without what a request has anyway."""
+    """*record* without empty values, which a request has by default."""
     return {
         name: value
         for name, value in record.items()

@@ -1,4 +1,4 @@
-"""How the seen test is to deal with a request that the spider made."""
+"""Chooses how the seen test treats a request that the spider made."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 ONCE = "once"
 """The mode of a start request that is tested by a mark of its own: in a crawl that
-began with what others saw, where links to start URLs are to be followed, or if it
-differs from one before it by its callback or data alone."""
+began with what others saw, in one that follows links to start URLs, or if it differs
+from an earlier start request only in its callback or data."""
 START_SALT = b"start"
-"""What makes those marks where the crawl has no salt."""
+"""The salt of those marks if the crawl has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartTest:
-    """By what the start requests of a crawl are tested."""
+    """How the start requests of a crawl are tested."""
 
     salt: bytes = b""
-    """That of a crawl that began with what others saw; see `carry_call`."""
+    """The salt of a crawl that began with what others saw; see `carry_call`."""
     is_seen: bool = True
-    """Whether links to start URLs lead to what was seen."""
+    """Whether links to start URLs count as seen."""
 
     @property
     def is_apart(self) -> bool:
-        """Whether it is by a mark of their own."""
+        """Whether start requests are tested by marks of their own."""
         return bool(self.salt) or not self.is_seen
 
     def fingerprint(self, fingerprint: bytes, repeat: int = 0) -> bytes:
-        """What makes that mark, in place of a request's *fingerprint*.
+        """What that mark is made from, in place of a request's *fingerprint*.
 
-        *repeat* start requests before had the same, and other callbacks or data.
+        *repeat* earlier start requests had the same, but other callbacks or data.
         """
         number = b"%d" % repeat if repeat else b""
         return hashlib.sha256(fingerprint + (self.salt or START_SALT) + number).digest()
@@ -84,12 +84,12 @@ class SeenModes:
         return self._session.requests.known(request).is_start
 
     def _is_carried_start(self, request: Request) -> bool:
-        """Whether a start request led to *request* that others may have seen."""
+        """Whether *request* comes from a start request that others may have seen."""
         is_start = request.meta.get("is_start_request")  # Scrapy says so
         return bool(self._session.start_salt and is_start)
 
     def _same_page(self, request: Request, source: str) -> bool:
-        """Whether a redirect leads to another spelling of where it came from.
+        """Whether a redirect leads to another spelling of the URL that it came from.
 
         Such a target counts as seen but has not been fetched (Heritrix's rule).
         """

@@ -1,32 +1,32 @@
-"""The way of a spider's output to the scheduler, made short.
+"""A short cut for a spider's output on its way to the scheduler.
 
 Most links of a page are on the page before as well. Scrapy sends each through
 its chain of spider middlewares, through signals and into the scheduler, which
-takes ten times as long as to ask the recent tier. So that is asked first, where
-the callback's output begins. And it makes a hundred tasks for each response
+takes ten times as long as asking the recent tier. So that is asked first, where
+the callback's output begins. Scrapy also makes a hundred tasks for each response
 (``CONCURRENT_ITEMS``), so that items are processed at the same time, a queue for
-them, and a task for each item and handler to tell what came of it. Here one task sees
-to all items of a response that wait for nothing, and none to requests.
+them, and a task for each item and handler to tell what came of it. Here one task
+handles all items of a response that wait for nothing, and requests need none.
 
 What always holds:
 
 1.  What is dropped here is what the scheduler would have dropped by its recent
     tier, with the same stats and the same line in the log.
-2.  Nothing is dropped here where anybody would notice: no signal is connected
-    that would have been sent, no spider middleware of others is there that
+2.  Nothing is dropped here where anybody would notice: nothing is connected to a
+    signal that would have been sent, there is no foreign spider middleware that
     would have seen or changed the request, and it is not too deep.
 3.  At most ``CONCURRENT_ITEMS`` items of a response are in pipelines, begun in the
-    order in which they were made. The response is not done with before each of them
-    is, in whatever way that ends. One that waits holds up no other, and has the same
+    order in which they were made. The response is not done before all of them are,
+    in whatever way they end. An item that waits holds up no other, and has the same
     task from its first pipeline to its last signal.
-4.  While a callback, an errback or a pipeline of a request runs, and what it yields
-    is scheduled, or what a downloader middleware has made of it, `PARENT` is that
-    request.
-5.  And while it runs, step by step, the watchdog can see that it does: from the call
-    until it waits for something, while its output is handed on, and in pipelines.
-6.  The signals of an item, and the log's line of a handler that fails, are Scrapy's.
+4.  While a callback, an errback or a pipeline of a request runs, and while what it
+    yields, or what a downloader middleware made of the request, is scheduled,
+    `PARENT` is that request.
+5.  While such code runs, the watchdog can see it, step by step: from the call until it
+    waits for something, while its output is handed on, and in pipelines.
+6.  The signals of an item, and the log line about a handler that fails, are Scrapy's.
     But a handler that is no coroutine is called at once, and not in a task of its own,
-    unless there is one beside it that is.
+    unless another handler of that signal is one.
 """
 
 from __future__ import annotations
@@ -68,20 +68,20 @@ if TYPE_CHECKING:
     from frontier.watchdog.child import Watchdog
 
 OWN = ("scrapy.spidermiddlewares.", "frontier.")
-"""Modules whose spider middlewares do to a request what ends with itself."""
+"""Modules whose spider middlewares change nothing but the request itself."""
 SIGNALS = (signals.request_scheduled, signals.request_dropped)
 AT_ONCE = 50
-"""Requests that are scheduled before others have their turn in the reactor."""
+"""Requests that are scheduled before other work has its turn in the reactor."""
 SIGNAL_LOG = logging.getLogger("scrapy.utils.signal")
-"""Where Scrapy says that a handler has failed."""
+"""Where Scrapy logs that a handler has failed."""
 HANDLER_FAILED = "Error caught on signal handler: %(receiver)s"
-"""How it does."""
+"""What it logs then."""
 TELLING = frozenset({"redirect_urls", "depth_reset"})
 """Keys of a request's ``meta`` that make it a special case."""
 
 
 PARENT: ContextVar[Request | None] = ContextVar("frontier_parent", default=None)
-"""The request that what is scheduled now comes from, as far as anybody knows."""
+"""The request that leads to what is scheduled now; ``None`` if that is not known."""
 
 
 def filtered(
@@ -89,7 +89,7 @@ def filtered(
     wanted: Callable[[Any], bool],
     end: Callable[[], object] = lambda: None,
 ) -> Any:
-    """*output* of a callback without what is not *wanted*, an iterator of its kind.
+    """The *wanted* part of a callback's *output*, as an iterator of the same kind.
 
     *end* is called when the callback has ended, in whatever way.
     """
@@ -123,7 +123,7 @@ async def _slowly(
 
 
 class Marks:
-    """Says which request's code runs, of those that came from the store."""
+    """Tells the watchdog which request's code runs, of those from the store."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Marks:
         self._ran = ran
         self._watchdog = watchdog
         self._last: tuple[Ran | None, str, bytes] = (None, "", b"")
-        """The record that was made last: a page's items follow one another."""
+        """The last record, and what it is about: a page's items follow one another."""
 
     def _record(self, request: Request | None) -> bytes | None:
         ran = self._ran(request) if request is not None else None
@@ -147,14 +147,14 @@ class Marks:
         return record
 
     async def awaited(self, what: Coroutine[Any, Any, Any], request: Any) -> Any:
-        """What *what*, which does something for *request*, comes to."""
+        """Await *what*, which does something for *request*; return its result."""
         record = self._record(request)
         if record is None:
             return await what
         return await self._watchdog.awaited(record, what)
 
     def output(self, output: Any, request: Request) -> Any:
-        """What *request*'s callback has made, or will make as it is asked."""
+        """*output* of *request*'s callback, in view of the watchdog as it is taken."""
         record = self._record(request)
         if record is None:
             return output
@@ -172,12 +172,11 @@ class Marks:
 class SpiderOutput:
     """Stands between a spider's callbacks and the rest of Scrapy.
 
-    *drop* counts a request as filtered and returns true if it is seen; without it
-    nothing is made short. *noting* is given what the callback of a request yields,
-    before that, and what it returns is taken in its place; *of_errback* likewise what
-    an errback yields.
-    *marks* says what runs, if anybody wants to know. *show* is given each request whose
-    callback or errback is about to be called.
+    *drop* counts a request as filtered and returns true if it is seen; without it there
+    is no short cut. *noting* is given what the callback of a request yields, before
+    that, and its result is used instead; so is *of_errback*, for an errback.
+    *marks* tells what runs, if it is given. *show* is given each request whose callback
+    or errback is about to be called.
     """
 
     def __init__(
@@ -209,16 +208,16 @@ class SpiderOutput:
         before = stand_before_spider(crawler, self.call, self.handle)
         self._call, self._handle, self._on_error, self._process = before
         tell_of_items_by(crawler, _item_signals)
-        if marks is not None:  # for what does not come by `handle`
+        if marks is not None:  # for what does not come through `handle`
             stand_before_pipelines(crawler, marks.processing)
         self._most_items = max(1, settings.getint("CONCURRENT_ITEMS"))
 
     def change_depth(self, most: int) -> None:
-        """Make nothing short that is deeper than *most*; 0: whatever its depth."""
+        """Take no short cut for links deeper than *most*; 0 means any depth."""
         self._deepest = most or 10**9
 
     async def call(self, result: Any, request: Request) -> Any:
-        """Call the spider; what it yields comes without links that are seen."""
+        """Call the spider; what it yields is without links that are seen."""
         PARENT.set(request)
         self._show(request)
         calling = self._call(result, request)
@@ -291,13 +290,13 @@ class SpiderOutput:
             await items.ended()
 
     def _items_of(self, response: Any) -> PageItems:
-        """What takes the items of *response*."""
+        """What processes the items of *response*."""
         process = partial(self._process, response=response)
         marked = None if self._marks is None else self._marks.processing
         return PageItems(process, self._most_items, marked)
 
     def _has_witness(self) -> bool:
-        """Whether somebody listens for requests that are scheduled, or dropped."""
+        """Whether anybody listens for requests that are scheduled or dropped."""
         return any(
             type(getattr(receiver, "__self__", None)) is not OffsiteMiddleware
             for signal in SIGNALS
@@ -308,9 +307,9 @@ class SpiderOutput:
 class PageItems:
     """Sends the items of one response through the pipelines.
 
-    One task sees to one item after the other, as long as none of them waits. When one
-    does, each of those behind it has a task of its own. Tasks run what *marked* makes
-    of their coroutine.
+    One task handles one item after the other, as long as none of them waits. When one
+    does, each item after it gets a task of its own. Tasks run what *marked* makes of
+    their coroutine.
     """
 
     def __init__(
@@ -325,8 +324,7 @@ class PageItems:
         self._waiting: deque[Any] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cared_for = False
-        """Whether somebody will look at what waits, in this turn of the loop or the
-        next."""
+        """Whether what waits will be handled in this turn of the loop or the next."""
 
     async def add(self, item: Any) -> None:
         """Have *item* processed, once there is room for it."""
@@ -337,7 +335,7 @@ class PageItems:
             self._begin(self._all())
 
     async def ended(self) -> None:
-        """Wait until every item is done with, in whatever way that ends."""
+        """Wait until every item is done, in whatever way it ends."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -347,13 +345,13 @@ class PageItems:
         task.add_done_callback(self._tasks.discard)
 
     async def _all(self) -> None:
-        # That is before what an item may wait for, and before this task has ended.
+        # It runs before what an item may wait for, and before this task counts as ended.
         asyncio.get_running_loop().call_soon(self._spread)
         while self._waiting:
             await self._one()
 
     def _spread(self) -> None:
-        """Give what is still there a task each: the item before them waits."""
+        """Give each item that is left a task of its own: the one before them waits."""
         self._cared_for = False
         for _ in self._waiting:
             self._begin(self._one())
@@ -375,7 +373,7 @@ class ItemSignals(SignalManager):
     ) -> list[tuple[Any, Any]]:
         """Call the handlers of *signal*, and wait for what they return.
 
-        As by Scrapy's own, an exception of a handler's is logged and returned.
+        As in Scrapy's own, an exception in a handler is logged and returned.
         """
         sender = kwargs.get("sender", self.sender)
         receivers = list(liveReceivers(getAllReceivers(sender, signal)))
@@ -398,7 +396,7 @@ class ItemSignals(SignalManager):
 
 
 async def _answered(receiver: Any, result: Any, spider: Any) -> tuple[Any, Any]:
-    """*receiver*, and what *result* comes to."""
+    """*receiver*, and *result* once it was awaited."""
     try:
         waited = ensure_awaitable(result, _warn=global_object_name(receiver))
         return receiver, await waited
@@ -413,14 +411,14 @@ def _logged(error: Exception, receiver: Any, spider: Any) -> Exception:
 
 
 def _item_signals(before: Any) -> Any:
-    """What does the same as *before*, which is not Scrapy's own in every project."""
+    """Our replacement for *before*, unless that is a project's own."""
     return ItemSignals(before.sender) if type(before) is SignalManager else before
 
 
 def _named(output: Iterable[Any], request: Request) -> Iterator[Any]:
-    """*output* of *request*'s callback, which is `PARENT` where it is taken.
+    """*output* of *request*'s callback; `PARENT` is that request as it is taken.
 
-    Scrapy takes it when a timer rings, in the context of whoever has set that.
+    Scrapy takes it in a timer, in the context of whoever set that.
     """
     for one in output:
         PARENT.set(request)
@@ -428,7 +426,7 @@ def _named(output: Iterable[Any], request: Request) -> Iterator[Any]:
 
 
 def _is_others(middleware: Any) -> bool:
-    """Whether *middleware* may do to requests what nobody here knows."""
+    """Whether *middleware* may do something to requests that we do not know of."""
     if type(middleware).__module__.startswith(OWN):
         return False
     return any(

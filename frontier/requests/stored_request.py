@@ -1,27 +1,27 @@
 """Requests as records, and records as requests again.
 
-A record holds what differs from a plain GET request, as data. Whoever may write to the
-store can make any, so what always holds:
+A record holds what differs from a plain GET request, as data. Whoever can write to the
+store can make any record, so what always holds:
 
-1.  Classes come back only by names that this process has imported already and only
-    if they are `scrapy.Request` or a subclass.
-2.  A callback or an errback is a function that the spider's own class has, or one of
-    its bases below `scrapy.Spider`; see `is_callback`.
-3.  The scheme of a URL, and what in ``meta`` steers where bytes go to or come from
-    (`STEERING`), are as the node's settings allow.
+1.  A class of requests is found only by a name that this process has imported already,
+    and only if it is `scrapy.Request` or a subclass.
+2.  A callback or an errback is a function of the spider's own class, or of one of its
+    bases below `scrapy.Spider`; see `is_callback`.
+3.  The scheme of a URL, and anything in ``meta`` that steers where bytes go or come
+    from (`STEERING`), must be allowed by the node's settings.
 4.  What would not come back is not stored in the first place: such a request stays
     with the process that made it.
 
 `ItemClasses` are those whose instances travel in `meta` and `cb_kwargs`, as
-themselves. Of them always holds:
+themselves. What always holds for them:
 
 1.  Only classes of modules that `FRONTIER_ITEM_MODULES` allows are looked up, by
-    the module and the qualified name that they have themselves. Nothing else is
-    imported, whatever the store says.
+    their own module and qualified name. Nothing else is imported, whatever the store
+    says.
 2.  Such a class is a dataclass, an attrs class, a `scrapy.Item`, an enumeration or
-    a named tuple. Of no other class an instance is made.
-3.  An instance is made without its constructor, from values of all of its fields
-    and of no others, so what is made is what was taken apart. One that has more
+    a named tuple. No instance of any other class is made.
+3.  An instance is made without its constructor, from values for all of its fields
+    and no others, so it equals the one that was taken apart. An instance with more
     than its fields is refused by the node that has it.
 """
 
@@ -78,15 +78,15 @@ STEERING = frozenset(
     }
 )
 """Keys of ``meta`` that choose where bytes are sent, a local address or file, or what
-of the spider is called: for Scrapy's handlers, and scrapy-playwright's."""
+is called on the spider: by Scrapy's handlers, and scrapy-playwright's."""
 WITH_PROXY = frozenset({"proxy", "_auth_proxy", "_scheme_proxy"})
 """Keys of ``meta`` that Scrapy's proxy middleware writes."""
 OF_SPIDERS = frozenset({"parse", "_parse"})
-"""Names of `scrapy.Spider`'s own that are callbacks."""
+"""Names in `scrapy.Spider` itself that are callbacks."""
 HOOKS = frozenset({"closed", "start_requests"})
-"""Names that Scrapy calls where a spider has them, and `scrapy.Spider` has not."""
+"""Names that Scrapy calls if a spider has them, and that `scrapy.Spider` lacks."""
 FIRST = ("response", "failure")
-"""What the first parameter of a callback in a library's spider class is called."""
+"""Names of the first parameter of a callback in a library's spider class."""
 LIBRARIES = ("scrapy", "scrapy_redis")
 
 
@@ -96,11 +96,11 @@ class Allowed:
 
     schemes: frozenset[str] = frozenset({"http", "https"})
     meta: frozenset[str] = frozenset()
-    """Those of `STEERING`."""
+    """The keys of `STEERING` that it takes."""
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """What the settings say."""
+        """What the settings allow."""
         return cls(frozenset(config.schemes), frozenset(config.stored_meta))
 
     def refused(self, url: str, meta: Mapping[str, Any]) -> tuple[str, str]:
@@ -123,10 +123,11 @@ class Allowed:
 def is_callback(cls: type[Spider], name: str) -> bool:
     """Whether a stored request may name *name* as its callback or errback.
 
-    A plain function, class method or static method of the class or of a base that
-    `scrapy.Spider` has not, so nothing that Scrapy itself calls (``update_settings``,
-    ``from_crawler``, ``closed``), overridden or not, and nothing like ``__init__``. Of
-    classes of Scrapy and scrapy-redis only what takes a response or a failure.
+    It is a plain function, class method or static method of the class or of a base, and
+    but for ``parse`` its name is not in `scrapy.Spider`: so nothing that Scrapy itself
+    calls (``update_settings``, ``from_crawler``, ``closed``), overridden or not, and
+    nothing like ``__init__``. In classes of Scrapy and scrapy-redis it takes a response
+    or a failure.
     """
     if name.startswith("__") and name.endswith("__"):
         return False
@@ -214,7 +215,7 @@ class Recorder:
         return name
 
     def _other_name(self, request: Request, function: Any) -> str:
-        """The name by which the spider has *function*, which has another itself."""
+        """The spider's name for *function*, whose own name is another."""
         try:
             found = Request(request.url, function).to_dict(spider=self._spider)
         except ValueError as error:
@@ -227,7 +228,7 @@ class Recorder:
             for part in ("callback", "errback")
             if (function := getattr(request, part)) is not None
         }
-        # Scrapy finds fewer callbacks, and takes others' for the spider's.
+        # Scrapy finds fewer callbacks, and mistakes others' for the spider's.
         bare = copy.copy(request)
         bare.callback = bare.errback = None
         full = bare.to_dict() | named
@@ -249,9 +250,8 @@ def from_record(
     """The request of *record*, which may be anybody's.
 
     Raises:
-        CodecError: Its class or a callback does not exist here, or is none that may be
-            called; its scheme or meta is not allowed; or its values do not make a
-            request.
+        CodecError: Its class or a callback does not exist here, or may not be called;
+            its scheme or meta is not allowed; or its values do not make a request.
     """
     for part in ("callback", "errback"):
         named = record.get(part)
@@ -273,7 +273,7 @@ def from_record(
 
 
 def _is_there(spider: Spider, name: Any) -> bool:
-    """Whether *name* is a callback, which *spider* itself has not replaced."""
+    """Whether *name* is a callback that *spider*, the instance, has not replaced."""
     if not isinstance(name, str) or not is_callback(type(spider), name):
         return False
     return name not in vars(spider)
@@ -289,7 +289,7 @@ _LONGEST_NAME = 500
 _MADE_BY_PYTHON = 1 << 9
 """Flag of classes that a ``class`` statement made (``Py_TPFLAGS_HEAPTYPE``)."""
 _KNOWN = 1024
-"""Classes of which is remembered how they are taken apart."""
+"""Classes for which it is remembered how they are taken apart."""
 
 
 class _Kind(NamedTuple):
@@ -300,7 +300,7 @@ class _Kind(NamedTuple):
 
 
 class ItemClasses(Classes):
-    """The classes of *modules*, each of which stands for what is below it, too."""
+    """The classes of *modules*, and of all modules below these."""
 
     def __init__(self, modules: Iterable[str]) -> None:
         self._modules = frozenset(modules)
@@ -308,7 +308,7 @@ class ItemClasses(Classes):
 
     @classmethod
     def of(cls, allowed: Iterable[str], settings: BaseSettings, spider: Spider) -> Self:
-        """Those of *allowed*, or of the project's and the spider's packages."""
+        """The classes of *allowed*, or else of the project's and spider's packages."""
         if modules := tuple(allowed):
             return cls(modules)
         named = [*settings.getlist("SPIDER_MODULES"), type(spider).__module__]
@@ -342,8 +342,8 @@ class ItemClasses(Classes):
         """The instance that `apart` took apart.
 
         Raises:
-            CodecError: The class is not allowed or not there, or is made of
-                something else here.
+            CodecError: The class is not allowed or not there, or cannot be made of
+                *content* here.
         """
         cls, kind = self._find(module, name)
         try:
@@ -395,7 +395,7 @@ class ItemClasses(Classes):
 
 
 def _is_path(name: Any) -> bool:
-    """Whether *name* is a dotted name, none of a package's ``__main__``."""
+    """Whether *name* is a dotted name, and not of a package's ``__main__``."""
     if not isinstance(name, str) or len(name) > _LONGEST_NAME:
         return False
     parts = name.split(".")
@@ -404,7 +404,7 @@ def _is_path(name: Any) -> bool:
 
 @functools.lru_cache(_KNOWN)
 def _kind(cls: Any) -> _Kind | None:
-    """What *cls* is, or `None` if it is nothing that travels as itself."""
+    """The kind of *cls*, or `None` if its instances do not travel as themselves."""
     if issubclass(cls, Enum):
         return _ENUM
     if issubclass(cls, Item):
@@ -423,17 +423,17 @@ def _kind(cls: Any) -> _Kind | None:
 
 
 def _is_plain(cls: type[Any]) -> bool:
-    """Whether an instance of *cls* is its attributes, and no list, text or error."""
+    """Whether an instance of *cls* is just its attributes, no list, text or error."""
     return all(c.__flags__ & _MADE_BY_PYTHON for c in cls.__mro__ if c is not object)
 
 
 def _require_no_more(value: Any, names: Iterable[str]) -> None:
-    """Raise `TypeError` if *value* has attributes beside *names* and what is cached."""
+    """Raise `TypeError` if *value* has attributes besides *names* and cached ones."""
     beyond = [
         name
         for name in getattr(value, "__dict__", ())
         if name not in names
-        and name != "__orig_class__"  # which Python gives to those of ``Pair[int]``
+        and name != "__orig_class__"  # Python sets it on instances of ``Pair[int]``
         and not isinstance(getattr(type(value), name, None), functools.cached_property)
     ]
     if beyond:
