@@ -3,16 +3,16 @@
 What always holds:
 
 1.  No method waits for the store; while too much waits for it, no request is
-    started. A request that is enqueued is answered by
-    the recent tier at once or goes to the outbox; its verdict comes later.
+    started. A request that is enqueued is answered by the recent tier at once, or goes
+    to the outbox and gets its verdict later.
 2.  A request that came from the store is completed, and then acked, once it
     has left the engine's set of requests in progress: after its callbacks and
     item pipelines, whatever became of it.
 3.  A request that cannot be stored stays in this process, and what it comes from is
-    not acked before it is done with; see `frontier.node.delivery`.
-4.  Where the crawl began with what others saw, or links to start URLs are to be
-    followed, a start request is queued once whatever was seen: what is tested and
-    marked with it, in one step, is a mark that only start requests have.
+    not acked before it is done; see `frontier.node.delivery`.
+4.  If the crawl began with what others saw, or if links to start URLs are to be
+    followed, a start request is queued once, whatever was seen: it is tested and
+    marked, in one step, by a mark that only start requests have.
 """
 
 from __future__ import annotations
@@ -85,19 +85,19 @@ spare_imports()  # Scrapy imports this last of all that a node needs
 logger = logging.getLogger(__name__)
 
 LONG_DELAY = 10.0
-"""Seconds between two requests to a host for which a node that closes does not wait."""
+"""A delay between requests to a host, in seconds, that a closing node does not wait."""
 LEAST_WAIT = 0.1
-"""Seconds for which a request waits whose host may be asked again by now."""
+"""Seconds that a request waits even if its host may be asked again by now."""
 LOCAL_WAIT = 1.0
-"""Seconds, at most, until what cannot be stored is tried again, if its host is left
-alone and its queue is not."""
+"""Most seconds until a request that cannot be stored is tried again, if its host is
+left alone but its queue is not."""
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
 AT_ONCE = 16
-"""Requests that the engine is given before others have their turn in the reactor:
-each is decoded, and after a burst of responses it asks for as many."""
+"""Requests that the engine is given before other work has its turn in the reactor:
+each is decoded, and after a burst of responses the engine asks for as many."""
 MAX_PENDING = 10_000
-"""URLs that wait for the store above which this node starts nothing new."""
+"""If more URLs than that wait for the store, this node starts nothing new."""
 
 
 class Scheduler(BaseScheduler, Owner):
@@ -113,7 +113,7 @@ class Scheduler(BaseScheduler, Owner):
         self._recent = Recent(size) if has_recent else None
         self._feed_files = FeedFiles(crawler)
         self._delivered: dict[Request, Reservation] = {}
-        """What the engine has of the store, and what stands for it there."""
+        """Requests that the engine has, and the reservation of each."""
         self._leaving = self._closes = False
         self._held_back = False
         self._handed = 0
@@ -161,7 +161,7 @@ class Scheduler(BaseScheduler, Owner):
     def close(self, reason: str) -> Deferred[None]:
         """Leave the crawl; it goes on without this node, or with it later.
 
-        But if Scrapy has found one of its limits reached, the crawl ends.
+        But if one of Scrapy's own limits is reached, the crawl ends.
         """
         self._session.note_reason(reason)
         self._closes = True
@@ -213,7 +213,7 @@ class Scheduler(BaseScheduler, Owner):
         try:
             self._store(link)
         except NotSerializable as error:
-            if self._recent is not None:  # it is not seen for good
+            if self._recent is not None:  # it does not count as seen for good
                 self._recent.discard(key)
             if not self._local_requests.adopt(link, error):  # the same is here
                 self._request_stats.counts["frontier/seen/set"] += 1
@@ -224,7 +224,7 @@ class Scheduler(BaseScheduler, Owner):
     def drop_seen(self, request: Request) -> bool:
         """Whether the recent tier has *request*, which is then counted as filtered.
 
-        Unlike `enqueue_request` it notes nothing if not.
+        Unlike `enqueue_request`, it notes nothing if the tier does not have it.
         """
         if self._recent is None or self._fingerprints.key(request) not in self._recent:
             return False
@@ -232,7 +232,7 @@ class Scheduler(BaseScheduler, Owner):
         return True
 
     def _dropped(self, request: Request) -> bool:
-        """Count *request* as seen before; false, as it is not queued."""
+        """Count *request* as seen before; return false, as it is not queued."""
         self._request_stats.counts["frontier/seen/recent"] += 1
         self._request_stats.filtered(request)
         return False
@@ -242,7 +242,7 @@ class Scheduler(BaseScheduler, Owner):
         meta, fingerprint = request.meta, self._fingerprints.of(request)
         slot = meta.get(DOWNLOAD_SLOT)
         if slot is not None and slot == self._slot_of_parent():
-            # A spider that hands on ``response.meta`` names no slot.
+            # A spider that passes on ``response.meta`` names no slot.
             del meta[DOWNLOAD_SLOT]
             slot = None
         address = self._queue_addresses.of(request.url, fingerprint, slot)
@@ -251,15 +251,15 @@ class Scheduler(BaseScheduler, Owner):
         return Link(request, mode, fingerprint, address.partition, queue, due)
 
     def _slot_of_parent(self) -> str | None:
-        """The slot that Scrapy had given the page whose callback runs, if it had."""
+        """The slot that Scrapy gave the page whose callback runs, if it gave one."""
         parent = PARENT.get()
         return self._session.requests.known(parent).slot or None if parent else None
 
     def _due(self, request: Request) -> int:
         """When *request* is due by the server's clock, in ms; 0 for at once.
 
-        That is taken out of its ``meta``: what is made of it later, by a redirect or a
-        spider, does not wait as long again.
+        The key is taken out of its ``meta``, so that what a redirect or a spider makes
+        of it later does not wait as long again.
         """
         try:
             return read_due(request.meta.pop(DUE_META), self._node.clock())
@@ -268,7 +268,7 @@ class Scheduler(BaseScheduler, Owner):
             return 0
 
     def _test_apart(self, link: Link) -> None:
-        """Have *link*, a start request, be tested by the mark that only those have."""
+        """Have *link*, a start request, tested by a mark that only those have."""
         if self._config.seen_start:
             only_mark = Push(TEST, seen_hash(link.fingerprint), "", 0, b"")
             self._node.outbox.put(link.partition, only_mark)
@@ -303,9 +303,9 @@ class Scheduler(BaseScheduler, Owner):
         return self._codec.encode(record, link.queue)
 
     def _forced_id(self, link: Link) -> int:
-        """The id of a push that is not tested, of what led to it.
+        """The id of a push that is not tested; it follows from what led to the push.
 
-        0 if nobody knows what that is: it would be queued again.
+        0 if that is not known: if it is made again, it is queued again.
         """
         parent = PARENT.get()
         reservation = self._delivered.get(parent) if parent is not None else None
@@ -330,9 +330,9 @@ class Scheduler(BaseScheduler, Owner):
             return self._recorder.record(_without(request, steering))
 
     def _was_set_here(self, request: Request, names: frozenset[str]) -> bool:
-        """Whether a middleware has set *names*, after the store gave what it is from.
+        """Whether a middleware set *names*, on a request that came from the store.
 
-        What comes from the store has none of them. The next node sets its own.
+        Requests come from the store without them. The next node sets its own.
         """
         urls = {request.url, *request.meta.get("redirect_urls", ())[-1:]}
         origins = [r for r in self._delivered if r.url in urls]
@@ -379,7 +379,7 @@ class Scheduler(BaseScheduler, Owner):
         """What is to be started; ``None`` if a part does not want it.
 
         Raises:
-            CodecError: It makes no request.
+            CodecError: Its item makes no request.
         """
         delivery: Delivery = reservation.delivery
         extra: dict[str, Any] = {}
@@ -396,12 +396,12 @@ class Scheduler(BaseScheduler, Owner):
             request = from_record(record, self._spider, self._recorder.allowed)
         self._session.requests.of(request).delivery = delivery
         starts = self._node.parts.each(Part.start)
-        # each of them, as what one does not want is over for the others
+        # each of them, as a request that one does not want is over for the others, too
         wanted = [start(request, delivery, extra) for start in starts]
         return request if all(wanted) else None
 
     def _end_turn(self) -> None:
-        """Let the engine ask again, after what else the reactor had to do."""
+        """Let the engine ask again, after the other work that the reactor had."""
         was_full, self._handed = self._handed == AT_ONCE, 0
         if was_full:
             self._session.wake_engine()
@@ -419,14 +419,14 @@ class Scheduler(BaseScheduler, Owner):
     def fetch_again(
         self, request: Request, when: Any, changed: Request | None = None
     ) -> bool:
-        """Have *request*, which is in progress, fetched again, in a step with its ack.
+        """Have *request*, which is in progress, queued again in one step with its ack.
 
         *when* is what ``meta["frontier_due"]`` may be; *changed*, of the same host, is
-        queued in its place if given. The seen test is not asked. Return whether that
-        will be: not if it is not from the store, or cannot be put there again.
+        queued in its place if given. There is no seen test. Return whether it will be
+        queued: not if it is not from the store, or cannot be put there again.
 
         Raises:
-            ValueError: *when* is no such thing.
+            ValueError: *when* is invalid.
         """
         delivery = self._session.requests.delivery(request)
         if delivery is None or delivery.is_adopted or delivery.reservation is None:
@@ -463,9 +463,9 @@ class Scheduler(BaseScheduler, Owner):
     def _put_back_waiting(self) -> None:
         """Do not wait for hosts that are to be left alone for long, or for a resume.
 
-        What has not been sent to them stays reserved until the node leaves, and then
-        goes back to the queue. It is not a delivery. What a page that was fetched
-        needs, as its files, is waited for: its item has to have them.
+        Requests not yet sent to them stay reserved until the node leaves, and then go
+        back to the queue; that is not counted as a delivery. What a fetched page needs,
+        such as its files, is waited for: its item has to have them.
         """
         slots = Slots(self._crawler)
         longest = 0.0 if self._node.controls.paused else LONG_DELAY
@@ -489,7 +489,7 @@ class Scheduler(BaseScheduler, Owner):
         self._request_stats.publish(self._fingerprints.refused)
         done = [request for request in self._delivered if request not in in_progress]
         if done and not self._feed_files.flush():
-            return  # what counts as done is not fetched again for its items
+            return  # once done, it would not be fetched again for its items
         for request in done:
             reservation = self._delivered.pop(request)
             delivery: Delivery = reservation.delivery
@@ -502,8 +502,8 @@ class Scheduler(BaseScheduler, Owner):
     def _have_wait(self, request: Request, reservation: Reservation) -> None:
         """Have *request* wait in the store until its host is asked again.
 
-        In its queue, which is left alone; but where that has the URLs of other hosts,
-        until a time.
+        It waits in its queue, which is left alone; but if queues have URLs of several
+        hosts, it waits until a due time.
         """
         if self._config.queue_key not in SPREAD:
             self._do_aside(self._node.acks.put_back(reservation))
@@ -515,9 +515,9 @@ class Scheduler(BaseScheduler, Owner):
             self._do_aside(self._put_back_local(reservation, left))
 
     async def _put_back_local(self, reservation: Reservation, left: float) -> None:
-        """Have what is adopted wait: its queue, of one URL, is not left alone.
+        """Have an adopted request wait: its queue, of one URL, is not left alone.
 
-        A node that closes puts back by itself what it still has.
+        A node that closes puts back what it still has anyway.
         """
         await asyncio.sleep(min(max(LEAST_WAIT, left), LOCAL_WAIT))
         if not self._session.closing:
@@ -569,7 +569,7 @@ class Scheduler(BaseScheduler, Owner):
         counts["frontier/seen/bloom"] += in_bloom
         for push, verdict in zip(pushes, verdicts, strict=True):
             if verdict == CLAIMED and self._recent is not None and push.tag is not None:
-                # It may be new to who has claimed it, and that may come to be here.
+                # It may be new to whoever claimed it, and that may yet come here.
                 self._recent.discard(self._fingerprints.key(push.tag))
             if verdict in ARE_SEEN:
                 self._request_stats.filtered(push.tag)
@@ -579,7 +579,7 @@ class Scheduler(BaseScheduler, Owner):
 
     @override
     def went_back(self) -> None:
-        """Know nothing as seen any more: the store may have forgotten it."""
+        """Forget all that counts as seen: the store may have forgotten it."""
         if self._recent is not None:
             self._recent = Recent(self._config.seen_recent_size)
 
@@ -595,7 +595,7 @@ class Scheduler(BaseScheduler, Owner):
 
     @override
     def report(self) -> dict[str, Any]:
-        """What is under way; and when it closes, what Scrapy has counted."""
+        """What is under way; when it closes, also what Scrapy has counted."""
         self._session.publish()
         figures: dict[str, Any] = {"in_flight": len(self._delivered)}
         if self._closes:

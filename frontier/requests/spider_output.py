@@ -345,7 +345,7 @@ class PageItems:
         task.add_done_callback(self._tasks.discard)
 
     async def _all(self) -> None:
-        # It runs before what an item may wait for, and before this task counts as ended.
+        # It runs before what an item may wait for, and before this task counts as done.
         asyncio.get_running_loop().call_soon(self._spread)
         while self._waiting:
             await self._one()
