@@ -1,6 +1,6 @@
-"""Our first downloader middleware, which decides on hops, and our last.
+"""Our downloader middlewares: the first decides on hops, the last captures.
 
-The capture middleware is nearest the wire, and hands exchanges to the archive.
+The capture middleware is nearest to the wire, and hands exchanges to the archive.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 START = 4_096
-"""Characters of a page in which Scrapy looks for its base."""
+"""Characters at the start of a page in which Scrapy looks for its base."""
 ACCEPTS_NONE = "frontier_archived_only"
 """Key of ``meta``, and attribute of a spider: a response may lack its body."""
 HTTP = ("http://", "https://")
@@ -64,7 +64,7 @@ HTTP = ("http://", "https://")
 class HopMiddleware:
     """Drops requests that are out of scope, excluded, or lead to refused addresses.
 
-    It comes first, but for Scrapy's OffsiteMiddleware, and sees redirects, too.
+    It comes first, except for Scrapy's OffsiteMiddleware, and sees redirects, too.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -90,7 +90,7 @@ class HopMiddleware:
     def process_response(self, request: Request, response: Response) -> Response:
         """Let *response* pass, with its body or to a callback that needs none.
 
-        Here, and not where it came, as redirects and retries need no body.
+        This is checked here, not where it arrived, as redirects and retries need none.
 
         Raises:
             BodyArchivedOnly: Its body was too large for the spider.
@@ -121,8 +121,9 @@ class ImportedFilterMiddleware:
         """Let *request* pass, unless it came from the store and was seen.
 
         Raises:
-            SeenBefore: So it was. It is acked as any other.
-            LeaseGone: Nobody can say: it goes back to the store, and the node ends.
+            SeenBefore: It was. It is acked like any other.
+            LeaseGone: That cannot be told: it goes back to the store, and the node
+                ends.
         """
         session = self._session
         delivery = session.requests.delivery(request)
@@ -135,7 +136,7 @@ class ImportedFilterMiddleware:
             session.node.fail(error)
             raise LeaseGone(str(error)) from None
         if is_seen:
-            request.errback = None  # its spider need not know, as of any link
+            request.errback = None  # its spider need not know, as for any seen link
             delivery.is_last = True
             session.count("frontier/seen/imported")
             session.count("dupefilter/filtered")
@@ -191,15 +192,15 @@ class MetaRefreshMiddleware:
 
 
 class CaptureMiddleware:
-    """Archives every exchange, and has each host keep to its own slot.
+    """Archives every exchange, and keeps each host to its own slot.
 
-    At its place, nearer to the wire than HttpCompression, redirects and
+    In its place, nearer to the wire than HttpCompression, redirects and
     retries, it sees each exchange once and bodies as they were received.
 
     Scrapy writes a request's slot into its ``meta``, and a redirect to another
     host, or a request made with ``meta=response.meta``, is then sent in the slot
-    of the first host, whose delay has nothing to do with it. So what was not
-    there before is taken out again.
+    of the first host, whose delay has nothing to do with it. So a slot that was
+    not there before is taken out again.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -218,12 +219,12 @@ class CaptureMiddleware:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
-        """Ask for changes only, if that is wanted; see if *request* names its slot.
+        """Ask only for changes, if that is wanted; note if *request* names its slot.
 
         Raises:
             TurnIsLater: Its host is to be left alone first.
         """
-        if self._session.lease_guard is not None:  # robots.txt had the last
+        if self._session.lease_guard is not None:  # robots.txt had the last turn
             self._session.lease_guard.require_turn(request)
         await self._conditional.ask(request)
         if DOWNLOAD_SLOT in request.meta:
@@ -258,12 +259,11 @@ class CaptureMiddleware:
     ) -> None:
         """Archive what came of a download that failed.
 
-        Of one to which nothing came, and of a request that was not sent, the crawl log
-        tells.
+        If nothing came, or the request was not sent, the crawl log says so.
         """
         state = self._session.requests.of(request)
         wire, state.wire = state.wire, None
-        if state.probes:  # of the uplink: it says nothing of its host
+        if state.probes:  # a probe of the uplink: it says nothing about its host
             return
         started = wire.started if wire is not None else 0.0
         outcome = outcome_of(exception, sent=wire is None or bool(started))
@@ -323,7 +323,7 @@ class CaptureMiddleware:
 
 
 def _told(request: Request, exchange: Exchange) -> Exchange:
-    """*exchange* with what is known of its request beside the wire."""
+    """*exchange* with what else is known about its request."""
     elapsed = round((time.time() - exchange.started) * 1000)
     return replace(
         exchange,
@@ -334,7 +334,7 @@ def _told(request: Request, exchange: Exchange) -> Exchange:
 
 
 def _refused(error: Exception) -> tuple[str, ...]:
-    """Our annotation of the class of an address that was not connected to."""
+    """Our annotation of the kind of an address that was refused."""
     return (f"address:{error.kind}",) if isinstance(error, AddressRefused) else ()
 
 

@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROOM = 10_000
-"""Requests in the outbox above which `Spider.start` waits."""
+"""If more requests than that are in the outbox, `Spider.start` waits."""
 OF_ALL = {"depth", "is_start_request", FOUND}
 """What Scrapy's middlewares and ours put into the ``meta`` of all start requests."""
 NOT_OF_START = (CoordinationError, StoreError)
-"""What `Spider.start` does not raise: then it is the node that cannot go on."""
+"""Errors that do not come from `Spider.start`: the node itself cannot go on."""
 
 
 class StartMiddleware:
     """Runs `Spider.start` on one node of the crawl, once.
 
     All nodes may have the same seeds: one holds the lock and iterates, the others wait.
-    If it dies, another one starts over, and what was queued already counts as seen. It
-    also makes start requests again that cannot be stored. This must be the middleware
+    If it dies, another one starts over: what was queued already counts as seen, and
+    start requests that cannot be stored are made again. This must be the middleware
     nearest to the engine.
 
     In a crawl that began with what others saw, start requests are queued even if they
@@ -76,7 +76,7 @@ class StartMiddleware:
         """Pass on what *start* yields if this node is the one to load it."""
         session = self._session
         if not session.opened:
-            return  # and the spider is about to be closed
+            return  # the spider is about to be closed
         node = session.node
         tell_of_start_middlewares(spider_middlewares(self._crawler))
         lock = node.lock_start(session.start_id)
@@ -111,14 +111,14 @@ class StartMiddleware:
             session.on_end(START_FAILED.of(error, kind=kind))
             raise
         finally:
-            # Also where `Spider.start` has failed, as it will on other nodes: the
-            # crawl goes on with what is queued, and ends.
+            # Even if `Spider.start` has failed, as it will on other nodes: the crawl
+            # goes on with what is queued, and ends.
             session.starting = False
             if heartbeat is not None:
                 heartbeat.cancel()
 
     async def _noted(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """What *start* yields; its requests are known as start requests."""
+        """Yield what *start* does, and note its requests as start requests."""
         before: Counter[bytes] = Counter()
         async for item_or_request in start:
             if isinstance(item_or_request, Request):
@@ -133,9 +133,9 @@ class StartMiddleware:
             yield item_or_request
 
     async def _acquire(self, lock: StartLock) -> bool:
-        """Wait for *lock*, or until another node has loaded the seeds."""
+        """Wait for *lock*; return false once another node has loaded the seeds."""
         session = self._session
-        waits = pauses()  # few seeds are loaded at once, and many nodes may wait
+        waits = pauses()  # few seeds are loaded quickly, and many nodes may wait
         while (state := await lock.acquire()) == "taken":
             session.start_salt = lock.start_salt
             session.knows_start.set()
@@ -163,9 +163,9 @@ class StartMiddleware:
 
 
 def _is_particular(request: Request) -> bool:
-    """Whether *request* has what may tell it from others of its URL.
+    """Whether *request* has anything that may tell it from others with its URL.
 
-    Those that Scrapy makes of ``start_urls`` have nothing.
+    Requests that Scrapy makes from ``start_urls`` have nothing.
     """
     made = request.callback or request.cb_kwargs or request.cookies
     return bool(made or request.meta.keys() - OF_ALL)
@@ -193,7 +193,7 @@ class SkipLinksMiddleware:
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        """Pass on *result*, of a duplicate deep page without the requests."""
+        """Pass on *result*, without its requests if the page is a deep duplicate."""
         skipped = await self._is_skipped(response)
         async for each in result:
             if skipped and isinstance(each, Request):
