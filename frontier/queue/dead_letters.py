@@ -1,11 +1,11 @@
-"""Dead letters: what was given up, to be read and to be put back.
+"""Dead letters: requests that were given up, to be read and put back.
 
 What always holds:
 
-1.  A dead letter is put back by one script: it is in that list or in a queue,
-    never in both and never in neither.
-2.  What a letter says is not trusted: one that this version cannot read is
-    shown as such, and stays where it is.
+1.  A dead letter is put back by one script: it is either in the list of dead letters
+    or in a queue, never in both and never in neither.
+2.  The content of a letter is not trusted: one that this version cannot read is
+    shown as unreadable, and stays where it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BATCH = 128
 CHUNK = 16
 """Dead letters that are read or put back at once; each may take 4 MiB."""
 MAX_LETTERS = 10_000
-"""Dead letters that are read of a crawl."""
+"""The most dead letters of a crawl that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Letter:
 
     partition: int
     value: bytes
-    """As the store has it."""
+    """The letter as the store has it."""
     reason: bytes
     queue: str
     url: str
-    """Empty if the request cannot be read, and so cannot be put back."""
+    """Empty if the request cannot be read, and thus not be put back."""
     tries: int
     """How often it was delivered before the last time."""
 
@@ -62,7 +62,7 @@ def counted(store: BlockingStore, keys: CrawlKeys, partitions: int) -> dict[int,
 def letters(
     store: BlockingStore, keys: CrawlKeys, counts: dict[int, int]
 ) -> Iterator[Letter]:
-    """The dead letters that *counts* names, at most `MAX_LETTERS`."""
+    """The dead letters of the partitions in *counts*, at most `MAX_LETTERS`."""
     room = MAX_LETTERS
     for partition, count in counts.items():
         for first in range(0, min(count, room), CHUNK):
@@ -74,7 +74,7 @@ def letters(
 
 
 def letter(partition: int, value: bytes) -> Letter:
-    """The dead letter that *value* is."""
+    """Parse the dead letter *value*."""
     reason, _, rest = value.partition(b"\n")
     name, _, item = rest.partition(b"\n")
     queue = name.decode("utf-8", "replace")
@@ -89,10 +89,10 @@ def letter(partition: int, value: bytes) -> Letter:
 def revive(
     store: BlockingStore, keys: CrawlKeys, chosen: Sequence[Letter]
 ) -> tuple[int, list[tuple[int, str]]]:
-    """Put *chosen* back to their queues.
+    """Put *chosen* back into their queues.
 
-    Returns how many of them there still were, and which queues of which
-    partitions were empty before.
+    Returns how many of them were still there, and which queues of which partitions
+    were empty before.
     """
     revived, became_ready = 0, []
     by_partition: dict[int, list[Letter]] = {}

@@ -1,20 +1,21 @@
 r"""Due times: URLs that wait in a partition until they may be reserved.
 
-What waits stands in the list of a *bucket*, a time; a sorted set has the buckets. So a
-URL that waits costs what it costs in a ready list, and its queue's name. The holder of
-the partition has what is due moved to the ready lists (`due_call`).
+A waiting URL is in the list of a *bucket*, which is a time; a sorted set has the
+buckets. So it takes the memory that it takes in a ready list, plus its queue's name.
+The holder of the partition has what is due moved to the ready lists (`due_call`).
 
 What always holds:
 
-1.  Nothing is ready before its time by the clock of the server that has it. The time
-    of a bucket is not before that of what is put into it, and the script that puts it
-    there counts the delay by its own clock. The clocks of nodes only choose buckets.
-2.  It is late by a thirty-second part of its wait at most, or by `LEAST` ms.
-3.  What waits is moved, never copied: each script that does it is atomic, and may be
+1.  Nothing is ready before its time by the clock of the server that has it. A bucket's
+    time is never earlier than that of a URL put into it, and the script that puts it
+    there counts the delay by the server's clock. Nodes' clocks only choose buckets.
+2.  It is late by at most a thirty-second of its wait, or by `LEAST` ms.
+3.  What waits is moved, never copied: each script that moves it is atomic, and may be
     sent again.
 4.  A request that is fetched again later (`again_calls`) is reserved before the script,
-    and waits after it: a kill loses it at no moment, and never makes two of it.
-5.  Nothing waits longer than `LONGEST` ms, and what a clock is set back meanwhile by.
+    and waits after it: a kill at any moment neither loses nor duplicates it.
+5.  Nothing waits longer than `LONGEST` ms, plus any time by which the server's clock is
+    set back meanwhile.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ if TYPE_CHECKING:
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
 META = "frontier_due"
-"""Key of a request's ``meta`` that says when it is due."""
+"""Key in a request's ``meta`` that says when it is due."""
 DUE = "due"
-"""In the place of a queue's name: something is due before all else that waits."""
+"""In place of a queue's name: something is due before all else that waits."""
 LEAST = 64
-"""Milliseconds of the shortest bucket; a power of two, as all are."""
+"""Milliseconds of the shortest bucket; a power of two, like all others."""
 PART = 32
-"""What waits shares a bucket with what is due within such a part of its wait."""
+"""A URL shares its bucket with others that are due within this fraction of its wait."""
 LONGEST = 2 * 366 * 86_400_000
-"""Milliseconds."""
+"""The longest wait, in milliseconds."""
 MOST = 500
 """URLs that one call moves, or puts back."""
 MOST_BUCKETS = 10_000
-"""Of a partition, that are read: twice as many as all times up to `LONGEST` have."""
+"""Buckets of a partition that are read: twice as many as times up to `LONGEST` need."""
 BATCH = 64
 """Partitions whose buckets are read in one round trip."""
 
@@ -64,35 +65,35 @@ def wall_ms() -> float:
 
 
 class ServerClock:
-    """The server's clock as this process knows it: no clock of its own is asked."""
+    """The server's clock as this process knows it, from replies and monotonic time."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._ahead = wall_ms() - monotonic() * 1000
 
     def note(self, now_ms: float, asked_at: float) -> None:
-        """The server has said *now_ms*; it was asked at *asked_at*, monotonic seconds.
+        """Note that the server, asked at *asked_at*, monotonic seconds, said *now_ms*.
 
-        So it is never said to be earlier than it is.
+        Counting from when it was asked, this clock is never behind the server's.
         """
         self._ahead = now_ms - asked_at * 1000
 
     def __call__(self) -> float:
-        """Its time, in milliseconds."""
+        """The server's time, in milliseconds."""
         return self._monotonic() * 1000 + self._ahead
 
 
 def bucket_of(due: float, now: float) -> tuple[str, int]:
-    """The bucket of what is due then, at *now*, and for how many ms that is away."""
+    """The bucket, at *now*, of what is due at *due*, and in how many ms that is."""
     delay = min(max(math.ceil(due - now), 0), LONGEST)
     width = 1 << max(delay // PART, LEAST).bit_length() - 1
     return str(-(-math.ceil(now + delay) // width) * width), delay
 
 
 def read_due(value: Any, now_ms: float) -> int:
-    """When a request is due whose ``meta`` says *value*, in ms of the server's clock.
+    """When a request with *value* in its ``meta`` is due, in ms of the server's clock.
 
-    0 for at once: what is due has nothing to wait for.
+    0 means at once: what is due already has nothing to wait for.
 
     Raises:
         ValueError: It is neither a number of seconds nor a datetime with a time zone.
@@ -111,15 +112,15 @@ def read_due(value: Any, now_ms: float) -> int:
 
 
 def waiting_element(queue: str, item: bytes) -> bytes:
-    """What stands for *item* of *queue* in the list of a bucket."""
+    """The element for *item* of *queue* in the list of a bucket."""
     return queue.encode() + b"\n" + item
 
 
 def read_waiting(element: bytes) -> tuple[str, bytes]:
-    """The queue and the item of *element*, of unknown origin, of such a list.
+    """The queue and the item of *element*, of unknown origin, of a bucket's list.
 
     Raises:
-        CodecError: It is none.
+        CodecError: It is not such an element.
     """
     queue, newline, item = element.partition(b"\n")
     name = readable(queue)
@@ -129,15 +130,15 @@ def read_waiting(element: bytes) -> tuple[str, bytes]:
 
 
 class Buckets(NamedTuple):
-    """What waits in a partition, by the lists that have it."""
+    """The buckets in which URLs of a partition wait."""
 
     number: int
-    """The partition's."""
+    """The partition's number."""
     keys: PartitionKeys
     scores: list[tuple[str, float]]
-    """The buckets, and when each is due, in ms, the first first."""
+    """The buckets and when each is due, in ms, the earliest first."""
     damage: KeyDamaged | None
-    """Why they cannot be read; then there are none here."""
+    """Why they cannot be read; *scores* is empty then."""
 
 
 def buckets_in(
@@ -145,9 +146,9 @@ def buckets_in(
     keys: CrawlKeys,
     numbers: Sequence[int],
 ) -> Iterator[Buckets]:
-    """The buckets of the partitions *numbers*; what else is done with each is between.
+    """The buckets of the partitions *numbers*, read in batches as the caller goes on.
 
-    *run* makes calls, and gives what is damaged as a reply.
+    *run* makes calls, and returns damage as a reply.
     """
     for batch in batches(numbers, BATCH):
         parts = [keys.partition(number) for number in batch]
@@ -162,7 +163,7 @@ def buckets_in(
 
 
 def with_scores(reply: Sequence[Any]) -> list[tuple[str, float]]:
-    """Members and scores, in whichever of its two forms a client gives them."""
+    """Members and scores, in whichever of two forms a client returns them."""
     pairs = reply
     if reply and not isinstance(reply[0], list | tuple):
         pairs = list(zip(reply[::2], reply[1::2], strict=True))
@@ -171,13 +172,13 @@ def with_scores(reply: Sequence[Any]) -> list[tuple[str, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What is to wait in the place of a reservation that ends."""
+    """An item that is to wait in place of a reservation that ends."""
 
     queue: str
-    """Of the same partition."""
+    """A queue of the same partition."""
     item: bytes
     due: int
-    """In ms of the server's clock."""
+    """When it is due, in ms of the server's clock."""
 
 
 def again_calls(
@@ -186,9 +187,9 @@ def again_calls(
     entries: Sequence[tuple[int, Again]],
     clock: Callable[[], float] = wall_ms,
 ) -> list[Call]:
-    """The calls that end reservations and have others wait in their places.
+    """The calls that end reservations and have other items wait in their place.
 
-    Each of *entries* is the id of a reservation, and what is to wait.
+    Each of *entries* is the id of a reservation and what is to wait.
     """
     by_bucket: dict[tuple[str, int], list[Argument]] = {}
     now = clock()
@@ -209,7 +210,7 @@ def again_calls(
 
 
 def put_again(reply: list[int] | None, lease: Lease) -> tuple[int, bool]:
-    """How many reservations were ended, and whether something is due next now.
+    """How many reservations ended, and whether one of the new items is due next.
 
     Raises:
         LeaseLost: The token is stale.
@@ -222,7 +223,7 @@ def put_again(reply: list[int] | None, lease: Lease) -> tuple[int, bool]:
 def due_call(
     keys: PartitionKeys, lease: Lease, bucket: str = "", queues: Sequence[str] = ()
 ) -> Call:
-    """The call that moves what is due in *bucket*, the next, of *queues*."""
+    """The call that moves what is due of *queues* in *bucket*, the next to be due."""
     names = [keys.lease, keys.counts, keys.queues, keys.due, keys.waiting(bucket)]
     args: list[Argument] = [lease.token, bucket, MOST]
     for queue in queues:
@@ -232,22 +233,22 @@ def due_call(
 
 
 class Moved(NamedTuple):
-    """What a partition says of what waits in it."""
+    """What was moved to the ready lists, and what is due next."""
 
     now: int
     """By the server's clock, in ms."""
     moved: int
     bucket: bytes
-    """What is due next; empty if nothing waits."""
+    """The bucket that is due next; empty if nothing waits."""
     due: float
     became_ready: tuple[bytes, ...]
     """Queues that were empty before."""
     lacking: tuple[bytes, ...]
-    """Queues without which nothing more is moved; at most `MOST`."""
+    """Queues that the next call has to name to move more; at most `MOST`."""
 
 
 def moved(reply: list[Any] | None, lease: Lease) -> Moved:
-    """What *reply* to `due_call` says.
+    """Read the *reply* to `due_call`.
 
     Raises:
         LeaseLost: The token is stale.

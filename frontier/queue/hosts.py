@@ -1,18 +1,18 @@
-"""The host record: what a partition knows of a host that cannot be asked at will.
+"""The host record: what a partition knows about a host that cannot be asked at will.
 
-It is of a queue key: until when that is left alone, for its delay or because it has
-failed, and what it has had of its quota. There is none of a host of which there is
-nothing to know. See `frontier.node.hosts` for what nodes do with it.
+Each queue key has its own: until when it is left alone, for its delay or because it
+has failed, and how much of its quota is used. A host about which nothing has to be
+known has no record. See `frontier.node.hosts` for what nodes do with records.
 
 What always holds:
 
-1.  Who holds the partition writes it, whole and under its token; so what it has read
-    or written once it need not read again. Only `forget` writes as well, if nothing has
-    changed meanwhile, and nodes are told.
-2.  Nothing is reserved of a host whose record the caller has not read
+1.  The partition's holder writes records, whole and under its token; so it need not
+    read again what it has read or written once. Only `forget` writes them too, if
+    nothing has changed meanwhile, and nodes are told.
+2.  Nothing is reserved for a host whose record the caller has not read
     (`frontier.queue.reserve.reserve_call`).
-3.  Times are the server's. A node is told its clock with a record, and counts from when
-    it had the reply, so it asks late, never early.
+3.  Times are the server's. A node is told the server's time with a record, and counts
+    from when it had the reply, so it asks late, never early.
 """
 
 from __future__ import annotations
@@ -49,47 +49,47 @@ MEANINGS = {
 }
 """What each reason means, for people."""
 GROWTH_ABSENT = 4.0
-"""By how much each time is longer than the one before for which a host is left alone
-that cannot be reached: 5, 20 and 80 minutes, then hours."""
+"""By what each back-off of a host that cannot be reached exceeds the one before: 5, 20
+and 80 minutes, then hours."""
 JITTER = 0.1
-"""The most that is added to a back-off, as a part of it."""
+"""The most that is added to a back-off, as a fraction of it."""
 KEPT = 16 * 86_400
-"""Seconds for which records are kept that nobody writes any more: for eight days more
-than a host may be left alone."""
+"""Seconds for which records are kept after the last write: eight days longer than a
+host may be left alone."""
 MOST = 1_000
-"""Records of a partition of which commands look for hosts that have failed."""
+"""Records of a partition in which commands look for hosts that have failed."""
 LONGEST = 1e15
-"""Of any number."""
+"""Every number in a record is less."""
 
 
 @dataclass(slots=True)
 class Record:
-    """What is known of a host. Times are in seconds, on whichever clock; 0 is never."""
+    """What is known about a host. Times are in seconds, on any clock; 0 means never."""
 
     next: float = 0.0
-    """When it may be asked again, as its delay has it."""
+    """When it may be asked again by its delay."""
     delay: float = 0.0
     until: float = 0.0
-    """When it may be asked again, as it has failed."""
+    """When it may be asked again after it has failed."""
     since: float = 0.0
     """When that back-off began."""
     failures: int = 0
     """How often it has failed in a row, with a back-off after each."""
     reason: str = ""
-    """Of `MEANINGS`, if it has failed."""
+    """A key of `MEANINGS`, if it has failed."""
     pages: int = 0
     size: int = 0
     """Bytes."""
     skipped: int = 0
-    """URLs that were left out, as it had had its quota."""
+    """URLs that were left out because its quota was used up."""
 
     def moved(self, seconds: float) -> Self:
-        """The same on a clock that is ahead by *seconds*."""
+        """The same record by a clock that is ahead by *seconds*."""
         times = {name: getattr(self, name) for name in ("next", "until", "since")}
         return replace(self, **{n: at and at + seconds for n, at in times.items()})
 
     def add(self, later: Record) -> None:
-        """Have what *later* knows, too, which was begun without this one."""
+        """Add what is in *later*, which was begun without knowing this one."""
         self.next, self.delay = max((self.next, self.delay), (later.next, later.delay))
         if later.failures:
             self.failures += later.failures
@@ -100,12 +100,12 @@ class Record:
         self.skipped += later.skipped
 
     def forgive(self) -> None:
-        """Know of no failure any more."""
+        """Forget all failures."""
         self.until, self.since, self.failures, self.reason = 0.0, 0.0, 0, ""
 
     @property
     def is_counted(self) -> bool:
-        """Whether it has to be kept, whatever the time is."""
+        """Whether it has to be kept even when its times have passed."""
         return bool(self.failures or self.pages or self.size or self.skipped)
 
     def packed(self) -> bytes:
@@ -121,10 +121,10 @@ _COUNT = len(fields(Record))
 
 
 def read(value: bytes) -> Record:
-    """The record that *value*, of unknown origin, is.
+    """Parse the record *value*, of unknown origin.
 
     Raises:
-        CodecError: It is none.
+        CodecError: It is not a record.
     """
     try:
         parts = msgpack.unpackb(value)
@@ -144,7 +144,7 @@ def read(value: bytes) -> Record:
 
 
 def record_of(reply: Any) -> Record:
-    """The record in *reply*; one that says nothing if none can be read in it."""
+    """The record in *reply*; an empty one if none can be read there."""
     with contextlib.suppress(CodecError):
         return read(reply) if isinstance(reply, bytes) else Record()
     return Record()
@@ -160,17 +160,17 @@ def is_record(value: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long back-offs are, and how many."""
+    """How long back-offs are, and how many there are."""
 
     first: float
     growth: float
     most: float
     times: int
-    """After so many in a row the host's URLs are given up."""
+    """After this many in a row the host's URLs are given up."""
 
     @classmethod
     def of(cls, config: Config, reason: str) -> Limits:
-        """Those of a host with *reason*."""
+        """The limits of a host that has failed for *reason*."""
         if reason in ABSENT:
             return cls(
                 config.backoff_unreachable_min,
@@ -186,7 +186,7 @@ class Limits:
         )
 
     def wait(self, failures: int, asked: float, jitter: float) -> float:
-        """Seconds of the back-off after so many *failures*."""
+        """Seconds of the back-off after *failures*; *asked* is what the host wants."""
         grown = self.first * self.growth ** min(failures - 1, 64)
         return max(min(grown, self.most), asked) * (1 + jitter)
 
@@ -198,14 +198,14 @@ def note_call(
     *,
     for_ever: bool,
 ) -> Call:
-    """The call that writes *records*, on the server's clock, and removes the others.
+    """The call that writes *records*, by the server's clock, and removes the `None`.
 
-    They expire, but not *for_ever*. Without the lease nothing is done.
+    Records expire, unless *for_ever*. Without the lease nothing is done.
     """
     live = {name: one.packed() for name, one in records.items() if one is not None}
     pairs = [part for pair in live.items() for part in pair]
     gone = [name for name in records if name not in live]
-    # A script that begins so may write to a full server.
+    # A script whose first write is this one may write to a full server.
     then: list[Any] = [("HDEL", keys.hosts, "")]
     if pairs:
         then.append(("HSET", keys.hosts, *pairs))
@@ -217,12 +217,12 @@ def note_call(
 
 
 def list_call(keys: PartitionKeys) -> Call:
-    """The call whose reply has the records of a partition, or some thousand."""
+    """The call whose reply has the records of a partition, or about `MOST` of them."""
     return Call.command("HSCAN", keys.hosts, 0, "COUNT", MOST)
 
 
 def failed(stored: Mapping[bytes, bytes]) -> dict[str, Record]:
-    """Those of hosts that have failed, of *stored*; what cannot be read is left out."""
+    """The records in *stored* of hosts that have failed, but those it cannot read."""
     found = {}
     for name, value in stored.items():
         if (one := record_of(value)).failures:
@@ -234,9 +234,9 @@ def failed(stored: Mapping[bytes, bytes]) -> dict[str, Record]:
 def forget(
     store: BlockingStore, keys: CrawlKeys, config: Config, hosts: Sequence[str]
 ) -> int:
-    """Have the store know of no failure of *hosts*, or of any without one.
+    """Remove the failures of *hosts*, or of all if it is empty, from the store.
 
-    Returns how many hosts had failed. Nodes that know of them have to be told.
+    Returns how many hosts had failed. Nodes that know about them have to be told.
     """
     found: set[str] = set()
     for number, names in _places(config, hosts).items():
@@ -252,7 +252,7 @@ def forget(
 
 
 def _places(config: Config, hosts: Sequence[str]) -> dict[int, list[str]]:
-    """The partitions that may have a record of *hosts*; all, without one."""
+    """The partitions that may have a record of *hosts*; all if it is empty."""
     if not hosts:
         return {number: [] for number in range(config.partitions)}
     found: dict[int, list[str]] = {}
@@ -263,7 +263,7 @@ def _places(config: Config, hosts: Sequence[str]) -> dict[int, list[str]]:
 
 
 def partitions_of(config: Config, host: str) -> set[int]:
-    """The partitions that have URLs of *host*, and a record of it each."""
+    """The partitions that have URLs of *host*, each with a record of its own."""
     if config.host_shards > 1:
         shards = shards_of(host, config.host_shards, config.partitions)
         return {shard.partition for shard in shards}

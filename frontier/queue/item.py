@@ -1,19 +1,19 @@
 """Queue items: requests as bytes, versioned, without pickle.
 
-An item is one digit (how often it was delivered without an ack), one version
-byte, and a msgpack map of what differs from a plain GET request; the names of what
-all requests have are their places in `NAMES`. Most URLs begin with ``https://`` or
-``http://`` and the key of their queue, a host: such an item has the rest of the URL,
-and a version of its own. It is read with the name of the queue that it is in. What
+An item is one digit (how often it was delivered without an ack), one version byte, and
+a msgpack map of what differs from a plain GET request; attributes that all requests
+have are keyed by their places in `NAMES`. Most URLs begin with ``https://`` or
+``http://`` and the key of their queue, a host: such an item has only the rest of the
+URL, and a version of its own. It is read with the name of the queue that it is in. What
 comes back is data:
 
-1.  Values of the types in `_PACKERS` have the type that they had; subclasses of
-    text, bytes and numbers have become what they are subclasses of. Any other
-    value is refused with its name, never changed.
-2.  Of a class only its name travels. `Classes` says which may, and looks them up;
-    where nothing is looked up, `Named` stands for the instance.
+1.  Values of the types in `_PACKERS` keep their type; instances of subclasses of text,
+    bytes and numbers become instances of the base class. Any other value is refused
+    with its name, never changed.
+2.  Of a class only its name travels. `Classes` says which classes may, and looks them
+    up; where nothing is looked up, `Named` stands for the instance.
 
-A type that is added gets an extension code of its own and no version: a node that
+A type that is added gets an extension code of its own and no new version: a node that
 does not know the code refuses the items that have it and reads all others.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 SHORT = {3: "https://", 4: "http://"}
-"""Versions of items whose URLs lack this and the queue key behind it."""
+"""Versions of items whose URLs lack this scheme and the queue key after it."""
 NAMES = (
     "url",
     "callback",
@@ -61,22 +61,22 @@ NAMES = (
     "exempt",
     "forced",
 )
-"""Names in records by their places, which never change; more may follow."""
+"""Names in records by their places, which never change; more may be appended."""
 RECRAWL = "recrawl"
-"""In a record, what the schedule knows of its URL; no attribute of a request."""
+"""In a record: what the schedule knows about its URL; not an attribute of a request."""
 EXEMPT = "exempt"
-"""In a record, that what was seen before the crawl says nothing of it (see
-`frontier.seen.imported_filter`); no attribute of a request either."""
+"""In a record: URLs seen before the crawl do not matter to it (see
+`frontier.seen.imported_filter`); not an attribute of a request either."""
 FORCED = "forced"
-"""In a record, the id of its push, if it was queued untested; no attribute either. See
-`frontier.queue.push.Push`."""
+"""In a record: the id of its push, if it was queued untested; not an attribute either.
+See `frontier.queue.push.Push`."""
 EXTRAS = (RECRAWL, EXEMPT, FORCED)
 MAX_BYTES = 4 * 1024 * 1024
 """Largest item, so that a hostile or broken request cannot fill the store."""
 
 MAX_DEPTH = 32
-"""Tuples and sets within each other: each takes 32 KB of the C stack to read, so
-that some hundreds of them would end the process."""
+"""Levels of nested tuples and sets: reading each takes 32 KB of the C stack, so some
+hundreds of them would crash the process."""
 
 _HEAD = b"0" + bytes([VERSION])
 _SHORT_HEADS = [(text, b"0" + bytes([version])) for version, text in SHORT.items()]
@@ -88,12 +88,13 @@ _VERSIONS = frozenset((VERSION, *SHORT))
 _MAY_HOLD = frozenset(
     _PLACES[name] for name in ("cookies", "flags", "cb_kwargs", "_class")
 )
-"""What else a spider fills; a class of its own may have attributes of its own."""
+"""What may hold buffers besides ``meta``: what else a spider fills, and a class of its
+own, which may have attributes of its own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Named:
-    """What an item says of an instance of a class that is not looked up."""
+    """What an item says about an instance whose class is not looked up."""
 
     module: str
     name: str
@@ -101,13 +102,13 @@ class Named:
 
 
 class Classes:
-    """No class travels, none is looked up; see `frontier.requests.stored_request`."""
+    """No class travels, and none is looked up: `frontier.requests.stored_request`."""
 
     def apart(self, value: Any) -> tuple[str, str, Any] | None:  # noqa: ARG002
-        """Module, name and content of *value*; `None` if it is of no such class.
+        """Module, name and content of *value*; `None` if its class may not travel.
 
         Raises:
-            TypeError: It is, but cannot travel.
+            TypeError: Its class may, but *value* cannot travel.
         """
         return None
 
@@ -115,7 +116,7 @@ class Classes:
         """The instance that `apart` took apart.
 
         Raises:
-            CodecError: The class is not allowed or not there, or is made of
+            CodecError: The class is not allowed or does not exist, or is made of
                 something else here.
         """
         return Named(module, name, content)
@@ -126,7 +127,7 @@ class Codec:
 
     def __init__(self, classes: Classes) -> None:
         self._classes = classes
-        # Made once, as that takes as long as to pack with it.
+        # Made once, as making it takes as long as packing with it.
         self._pack_record = msgpack.Packer(
             default=partial(self._pack_other, depth=0), strict_types=True
         ).pack
@@ -136,16 +137,16 @@ class Codec:
     ) -> bytes:
         """The item of *record*, a request as a mapping with a ``url``, of *most* bytes.
 
-        It is for *queue* alone, a `queue_name`; for each, if that is not given.
+        It can be read in *queue* alone, a `queue_name`; in any if none is given.
 
         Raises:
-            NotSerializable: A value is not data, or all together are too large.
+            NotSerializable: A value is not data, or the item is too large.
         """
         try:
             placed = {_place(name, name): value for name, value in record.items()}
             head, placed[_URL] = _shortened(placed.get(_URL), queue)
             body: bytes = self._pack_record(placed)
-            # msgpack takes a bytearray for bytes, and does not ask.
+            # msgpack packs a bytearray as bytes, and does not call `default`.
             if len(placed) > 1 and _may_hold_buffers(placed):
                 body = self._repacked(placed, body)
         except _NOT_DATA as error:
@@ -159,7 +160,7 @@ class Codec:
         """The record of *item*, which is in *queue*.
 
         Raises:
-            CodecError: It is not what `encode` of this version writes, or is for a
+            CodecError: It is not what `encode` of this version writes, or needs its
                 queue and none is given, or has an instance of a class that is not
                 allowed.
         """
@@ -184,7 +185,7 @@ class Codec:
         raise CodecError("an item without a URL")
 
     def _repacked(self, placed: dict[Any, Any], body: bytes) -> bytes:
-        """*body*, the packed *placed*, with each `bytearray` as one."""
+        """*body*, the packed *placed*, with each `bytearray` packed as such."""
         for name, value in placed.items():
             if name != _HEADERS and _has_buffer(value):
                 placed[name] = _without_buffers(value)
@@ -195,7 +196,7 @@ class Codec:
         default = partial(self._pack_other, depth=depth)
         packer = msgpack.Packer(default=default, strict_types=True)
         packed = packer.pack(value)
-        # After that, as a value that is within itself cannot be packed.
+        # Only now, as packing fails on a value that contains itself.
         return packer.pack(_without_buffers(value)) if _has_buffer(value) else packed
 
     def _pack_other(self, value: Any, *, depth: int) -> Any:
@@ -217,7 +218,7 @@ class Codec:
         return msgpack.ExtType(code, self._pack(content, depth + 1))
 
     def _pack_plain(self, value: Any, depth: int) -> Any:
-        """*value*, or what stands for it if msgpack, which asks once, has no place."""
+        """*value*, or its extension if msgpack, which asks once, cannot pack it."""
         is_large = type(value) is int and not -(2**63) <= value < 2**64
         if is_large or type(value) in (complex, Decimal):
             return self._pack_other(value, depth=depth)
@@ -257,7 +258,7 @@ class Codec:
 
 
 def _shortened(url: Any, queue: str) -> tuple[bytes, Any]:
-    """The head of an item for *queue*, and what the item has of *url*."""
+    """The head of an item for *queue*, and the part of *url* that it has."""
     host = queue.partition(":")[2]
     if host and type(url) is str:
         for scheme, head in _SHORT_HEADS:
@@ -267,7 +268,7 @@ def _shortened(url: Any, queue: str) -> tuple[bytes, Any]:
 
 
 def _whole(url: str, version: int, queue: str) -> str:
-    """The URL of which an item of that *version* has *url*."""
+    """The whole URL of which an item of *version* has the part *url*."""
     scheme = SHORT.get(version)
     if scheme is None:
         return url
@@ -278,11 +279,11 @@ def _whole(url: str, version: int, queue: str) -> str:
 
 
 class _ClassRefused(CodecError):
-    """The class of an instance in an item is not allowed, or is another here."""
+    """The class of an instance in an item is not allowed, or is different here."""
 
 
 def _may_hold_buffers(placed: Mapping[Any, Any]) -> bool:
-    """Whether the values of a record have to be looked through, which takes longer."""
+    """Whether a record's values have to be searched for buffers, which takes longer."""
     meta = placed.get(_META)
     if meta and not _HOLDERS.isdisjoint(map(type, meta.values())):
         return True
@@ -296,7 +297,7 @@ def _has_buffer(value: Any) -> bool:
         value = value.values()
     elif kind is not list:
         return kind in _BUFFERS
-    # As most have neither, before each is looked at.
+    # Before each is looked at, as most have none of these.
     if not _HOLDERS.isdisjoint(map(type, value)):
         for inner in value:
             if type(inner) in _HOLDERS and _has_buffer(inner):
@@ -319,7 +320,7 @@ def _without_buffers(value: Any) -> Any:
 
 
 def _date_parts(value: dt.datetime | dt.time) -> Any:
-    """ISO 8601's text; with the name of a zone and the fold if there are any."""
+    """ISO 8601 text; with the name of the zone and the fold if there are any."""
     zone = value.tzinfo
     if isinstance(zone, ZoneInfo) and zone.key:
         return [value.replace(tzinfo=None).isoformat(), zone.key, value.fold]
@@ -367,7 +368,7 @@ def _with_factory(value: defaultdict[Any, Any]) -> Any:
 
 _NOT_DATA = (TypeError, ValueError, OverflowError, RecursionError)
 _MAX_INT = 1024
-"""Bytes of a number: others print it, which takes the square of its length."""
+"""Bytes of a number: printing it takes time in proportion to its length squared."""
 _ZONE = re.compile(r"[A-Za-z0-9_+-]{1,40}(?:/[A-Za-z0-9_+-]{1,40}){0,2}")
 _BUFFERS = frozenset((bytearray, memoryview))
 _HOLDERS = _BUFFERS | {dict, list}
@@ -422,7 +423,7 @@ _UNPACKERS: dict[int, Callable[[Any], Any]] = {
     _POSIX_PATH: PurePosixPath,
     _WINDOWS_PATH: PureWindowsPath,
 }
-# Of their own, as a subclass may have overridden what the base class has.
+# The base class's own methods, as a subclass may have overridden them.
 _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (str, str.__str__),
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
@@ -439,4 +440,4 @@ def _short(record: Mapping[str, Any]) -> str:
 
 _plain = Codec(Classes())
 encode, decode = _plain.encode, _plain.decode
-"""Those of items whose classes are not looked up: of seeds, and for a look at URLs."""
+"""For items whose classes are not looked up: seeds, or when only the URL is wanted."""

@@ -1,10 +1,10 @@
 """The queues of a partition: one for each priority of a queue key.
 
-A request with the greater `Request.priority` is fetched first, as in Scrapy. Its
-priority is in the name of its queue, ``<priority>:<queue key>``, and nowhere else.
-Among the queues that a node knows to have something, the inbox takes first from those
-with the greatest priority (`frontier.node.inbox`), whatever their hosts are; equal ones
-take turns. Within a queue ``FRONTIER_ORDER`` decides.
+Requests with a greater `Request.priority` are fetched first, as in Scrapy. The priority
+is in the name of the queue, ``<priority>:<queue key>``, and nowhere else. Among the
+queues that a node knows not to be empty, the inbox takes first from those with the
+greatest priority (`frontier.node.inbox`), whatever their hosts are; equal ones take
+turns. Within a queue ``FRONTIER_ORDER`` decides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def split_name(queue: str) -> tuple[int, str]:
 
 
 def readable(queue: bytes) -> str:
-    """The name of a queue that *queue* is; empty if it is none."""
+    """*queue* as text; empty if it is not the name of a queue."""
     try:
         name = queue.decode()
         split_name(name)

@@ -1,16 +1,16 @@
-"""What is queued of what an operator has excluded, or wants now.
+"""Finds queued URLs that an operator has excluded, or wants now.
 
-Nodes drop an excluded URL when its turn comes; here all of them are counted, and go at
-once. What waits until it is due is made due at once, by its URL: it is moved to another
-list that waits, whose time has come, and the holder of the partition makes it ready.
+Nodes drop an excluded URL when its turn comes; here all are counted, and removed at
+once. URLs that are wanted now, chosen by their text, are made due: each is moved to the
+list of a bucket whose time has come, and the holder of the partition makes it ready.
 
 What always holds:
 
 1.  A URL leaves its list by one script, which counts it as skipped, or has it wait in
     the other list. It stays seen. Each call looks at `WINDOW` elements, whatever the
     length of the lists.
-2.  No lease is needed, and nodes need not stop: what a node has reserved, or puts back
-    meanwhile, it drops itself. A purge that was cut off is gone on with by another.
+2.  No lease is needed, and nodes need not stop: a node itself drops what it has
+    reserved, or puts back meanwhile. Another purge completes one that was cut off.
 3.  What cannot be read is left where it is. Requests that cannot be stored
     (`frontier.node.delivery`) are left to nodes.
 """
@@ -51,20 +51,20 @@ class Purged:
     queued: int = 0
     """Requests that are ready or wait for their time, excluded or not."""
     found: int = 0
-    """Those that are excluded."""
+    """Excluded requests."""
     skipped: int = 0
-    """Those that were taken out."""
+    """Excluded requests that were taken out."""
 
 
 class _List(NamedTuple):
     """A list of queued requests."""
 
     names: str
-    """The key of the set that has its name, as long as it has something."""
+    """The key of the set that has its name, as long as it is not empty."""
     name: str
     key: str
     level: str
-    """What counts it: ``ready`` or ``waiting``."""
+    """The field that counts it: ``ready`` or ``waiting``."""
 
     def url(self, element: bytes) -> str | None:
         """The URL of *element*; `None` if it has none that can be read."""
@@ -90,7 +90,7 @@ def _purge_call(
     *,
     sooner: str = "",
 ) -> Call:
-    """The call that takes *items* out of the list, or all; of `WINDOW` from *first*.
+    """The call that takes *items*, or all, of `WINDOW` from *first* out of a list.
 
     With *sooner*, a bucket, they wait there.
     """
@@ -107,12 +107,12 @@ class Swept:
 
     looked_at: int = 0
     unreadable: int = 0
-    """Elements that are no items of this version."""
+    """Elements that are not items of this version."""
     meant: int = 0
     taken: int = 0
-    """Those of them that have left their lists."""
+    """How many of *meant* have left their lists."""
     is_next: bool = False
-    """Whether what was made due is due before all else of its partition."""
+    """Whether what was made due is due before all else in its partition."""
 
 
 def _sweep(
@@ -125,7 +125,7 @@ def _sweep(
     sooner: str = "",
     dry: bool = False,
 ) -> None:
-    """Take what *is_meant* by its URL out of a list, or have it be due *sooner*."""
+    """Take what *is_meant* by its URL out of a list, or make it due *sooner*."""
     first = 0
     while items := store.call(
         Call.command("LRANGE", place.key, first, first + WINDOW - 1)
@@ -149,7 +149,7 @@ def _sweep(
 
 
 class Hastening:
-    """Makes URLs of one crawl due that *is_meant* tells."""
+    """Makes due the URLs of one crawl for which *is_meant* is true."""
 
     def __init__(
         self, store: BlockingStore, keys: CrawlKeys, is_meant: Callable[[str], bool]
@@ -159,10 +159,10 @@ class Hastening:
         self._is_meant = is_meant
         self.done = Swept()
         self.sooner: list[tuple[int, str]] = []
-        """Partitions in which something is due before what its holder knows of."""
+        """Partitions in which something is due earlier than their holder knows."""
 
     def run(self, partitions: Sequence[int]) -> Iterator[int]:
-        """Look at *partitions*; yield each that is done."""
+        """Look at *partitions*; yield each when it is done."""
         for found in buckets_in(self._store.run, self._keys, partitions):
             seconds, micros = self._store.call(Call.command("TIME"))
             now = int(seconds) * 1000 + int(micros) / 1000
@@ -179,7 +179,7 @@ class Hastening:
 
 
 class Purge:
-    """Looks for what *exclusions* exclude, and takes it out of the queues."""
+    """Finds what *exclusions* exclude, and takes it out of the queues."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class Purge:
     def run(
         self, *, dry: bool, progress: Callable[[int], None] = lambda _: None
     ) -> Purged:
-        """Count what is excluded and, but for a *dry* run, take it out.
+        """Count what is excluded and, unless it is a *dry* run, take it out.
 
         Raises:
             StoreError: The store does not answer. What is done stays done.
@@ -239,7 +239,7 @@ class Purge:
         self._some(keys, place, dry=dry)
 
     def _is_whole(self, queue: str) -> bool:
-        """Whether all of *queue* is of a host that is excluded."""
+        """Whether all of *queue* belongs to an excluded host."""
         if not self._has_hosts:
             return False
         key = split_name(queue)[1].partition("~")[0]  # a slot of its own

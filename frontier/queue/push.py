@@ -8,10 +8,10 @@ What always holds:
 2.  A push is planned with the `SeenLayout` of the partition (`frontier.seen.config`).
     It does nothing if that is not the current one, or if others have pushed so much
     since that there is no room for it: the caller tries again with the layout that it
-    returned. Where there is no room at all, the plan is one of growth.
+    returned. If that layout has no room either, the plan makes the seen-set grow.
 3.  Any node may push to any partition; no lease is needed.
-4.  What a `Pusher` sends again, as no reply came, is queued once: by the mark of what
-    is tested, which is seen then, and by an id of what is not.
+4.  What a `Pusher` sends again because no reply came is queued once: a tested push by
+    its mark, which is seen by then, an untested one by its id.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
 TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"
-"""How a URL is pushed: if it is new; always, and it counts as seen from then
-on; always, and nothing is remembered; if it is new, or new to who has claimed it: its
+"""How a URL is pushed: if it is new; always, and it counts as seen from then on;
+always, and nothing is remembered; if it is new, or claimed by the same owner: its
 request stays in this process (see `frontier.node.delivery`)."""
 UNTESTED = MARK + FORCE
 
 NEW, SEEN, SEEN_BY_BLOOM, CLAIMED, FORCED = "n", "s", "b", "c", "f"
-"""What the script says of a URL."""
+"""The script's verdicts on a URL."""
 ARE_SEEN = SEEN + SEEN_BY_BLOOM + CLAIMED
 
 
@@ -67,10 +67,10 @@ class Push(NamedTuple):
     due: int = 0
     """When it is to be ready, in ms of the server's clock; 0 for at once."""
     forced: int = 0
-    """Its id among those that its parent pushes untested (`Delivery.next_id`); 0 if it
-    has no parent, or is tested. Of a claim the owner."""
+    """Its id among what its parent pushes untested (`Delivery.next_id`); 0 if it has no
+    parent, or is tested. For a claim, its owner."""
     claimer: Any = None
-    """Of a claim, the `Delivery` that it is for."""
+    """For a claim, the `Delivery` that it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def push_call(
 ) -> Call:
     """The call that pushes *pushes*, at most `MAX_URLS`, to one partition.
 
-    Or that makes room for them, where there is none: see `push_plan`.
+    If there is no room for them, it makes room instead: see `push_plan`.
     """
     (call,) = joined([push_plan(keys, tiers, layout, pushes)], alone=False)
     return call
@@ -112,10 +112,10 @@ def push_plan(
 ) -> Plan:
     """What `joined` needs to push *pushes*, at most `MAX_URLS`, to one partition.
 
-    Where a seen-set of *layout* has no room for them, it is what `joined` needs to make
-    it grow. Its reply has the layout that the push is then to be planned with, as that
-    of a push that was planned with another than the current one. *clock* is the
-    server's, as far as the caller knows it, in milliseconds.
+    Where a seen-set of *layout* has no room for them, the plan makes it grow instead.
+    Like the reply to a push that was planned with a stale layout, its reply then has
+    the layout to plan the push with. *clock* is the server's, as far as the caller
+    knows it, in milliseconds.
     """
     modes, marks, queues, priorities, items, _, dues, ids, _ = zip(*pushes, strict=True)
     urls = len(marks)
@@ -155,11 +155,11 @@ def push_to(
 ) -> Pushed:
     """Push *pushes*, at most `MAX_URLS`, to one partition, whatever layout it has.
 
-    For callers that may wait, and whose pushes may be done twice.
+    For callers that may block, and whose pushes may be done twice.
 
     Raises:
         CrawlLost: The store has lost what was in the partition.
-        KeyDamaged: A value in the partition cannot be.
+        KeyDamaged: A value in the partition is invalid.
         StoreError: The store does not answer, or refuses.
     """
     while True:
@@ -171,7 +171,7 @@ def push_to(
 
 
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
-    """What the *reply* to the plan that pushed *pushes* says.
+    """Read the *reply* to the plan that pushed *pushes*.
 
     Raises:
         LayoutStale: Nothing was done; the error has the current layout.
@@ -208,11 +208,11 @@ class Pusher:
         self._server_ms = server_ms
         self._layouts: dict[int, SeenLayout] = {}
         self._drawn: dict[int, list[int]] = {}
-        """Ids for what is under way to a partition, untested and of no parent."""
+        """Ids of untested pushes without parents that are under way, by partition."""
         self._done: list[tuple[int, list[int]]] = []
 
     def plan(self, partition: int, pushes: Sequence[Push]) -> Plan:
-        """What pushes *pushes*; or makes room for them."""
+        """The plan that pushes *pushes*, or makes room for them."""
         layout = self._layouts.get(partition, EMPTY)
         keys = self._keys.partition(partition)
         lacking = [
@@ -232,7 +232,7 @@ class Pusher:
         """What became of the last plan; ``None`` if it is to be made again.
 
         Raises:
-            KeyDamaged: Nothing was done; a value in the partition cannot be.
+            KeyDamaged: Nothing was done; a value in the partition is invalid.
         """
         try:
             done = pushed(reply, pushes)
@@ -249,9 +249,9 @@ class Pusher:
         return done
 
     def forget_calls(self) -> list[Call]:
-        """The calls that remove the ids that were drawn for what is done.
+        """The calls that remove the ids that were drawn for pushes that are done.
 
-        They may be forgotten: an id that nobody removes takes some bytes.
+        The calls may be dropped: an id that nobody removes only takes some bytes.
         """
         done, self._done = self._done, []
         return [
@@ -260,22 +260,22 @@ class Pusher:
         ]
 
     def went_back(self) -> None:
-        """Count on no layout."""
+        """Rely on no layout any more."""
         self._layouts.clear()
 
 
 class Unbroken:
-    """Tells a command whether the store has all that it pushed, which may be much."""
+    """Tells a command whether the store still has all that it pushed, maybe a lot."""
 
     def __init__(self, store: BlockingStore) -> None:
         self._store = store
         self._runs = store.runs()
 
     def require(self) -> None:
-        """Make sure that the servers are those of the beginning.
+        """Make sure that the servers are those that were there at the start.
 
         Raises:
-            PushForgotten: They are not, and may lack what others had confirmed.
+            PushForgotten: They are not, and may lack what the earlier ones confirmed.
         """
         if self._store.runs() != self._runs:
             raise PushForgotten

@@ -2,13 +2,13 @@ r"""A partition's queues: reserve, ack, requeue, reclaim, bury.
 
 What always holds:
 
-1.  What leaves a queue is reserved, and leaves the reservation only by ack, by
-    being requeued, or into the dead letter.
+1.  What leaves a queue is reserved, and its reservation ends only by an ack, by a
+    requeue, or in the dead letters.
 2.  Each of these carries the fencing token; with a stale one nothing happens
     and `LeaseLost` is raised.
-3.  Reservations belong to a token. Whoever acquires a partition requeues what
-    was reserved under older ones before it reserves anything.
-4.  Nothing is reserved of a host whose record (`frontier.queue.hosts`) was not read.
+3.  Reservations belong to a token. Whoever acquires a partition requeues what was
+    reserved under older tokens before it reserves anything.
+4.  Nothing is reserved for a host whose record (`frontier.queue.hosts`) was not read.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 MAX_IDS = 200
 """Reservations per script call."""
 MAX_REQUEUED = 100
-"""The same of one that puts them back: each takes it 8 microseconds."""
+"""Reservations per script call that requeues them: each takes 8 microseconds."""
 MAX_TRIES = 3
-"""Deliveries without an ack after which an item goes to the dead letter."""
+"""Deliveries without an ack after which an item goes to the dead letters."""
 KEPT = 86_400
-"""Seconds for which marks of what was started are kept that nobody removes."""
+"""Seconds after which marks of what was started expire, if nobody removes them."""
 
 
 class Blame(IntEnum):
-    """What it counts that a node ended, or lost its lease, with an item in its hands.
+    """How much it counts against an item that its node ended, or lost its lease.
 
-    The value is what `queue_requeue` takes for the most deliveries.
+    The value is the ``tries`` that `queue_requeue` is given.
     """
 
     NONE = 0
-    """It only waited there, or was given back."""
+    """The item only waited there, or was given back."""
     BESIDE = -MAX_TRIES
-    """It was started, but the callback of another ran: a third of a delivery. Not
+    """The item was started, but another's callback ran: a third of a delivery. Not
     nothing, as what ends nodes may be a request whose callback has not run."""
     FULL = MAX_TRIES
-    """It was started, and nothing more is known, or its own callback ran."""
+    """The item was started, and its own callback ran, or nothing more is known."""
 
 
 @dataclass(slots=True)
@@ -63,8 +63,8 @@ class Reservation:
     queue: str
     item: bytes
     delivery: Any = None
-    """What stands on it once it is taken (`frontier.node.delivery`). Of what is adopted
-    that is all there is: then *id* is less than 0, and no store has it."""
+    """What stands on it once it is taken (`frontier.node.delivery`). If that is adopted
+    there is nothing else: then *id* is less than 0, and no store has it."""
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -91,18 +91,18 @@ class Scan:
     waiting: int = 0
     """URLs that are not ready yet, but will be; see `frontier.queue.due`."""
     due: int = 0
-    """When the next of them is, in ms of the server's clock; 0 if there is none."""
+    """When the next of them is due, in ms of the server's clock; 0 if none waits."""
 
 
 class HostsUnread(Exception):
-    """There are records of hosts of which URLs were wanted."""
+    """Hosts of which URLs were wanted have records that the caller has not read."""
 
     def __init__(self, now: float, records: Sequence[bytes | None]) -> None:
         super().__init__()
         self.now = now
         """By the server's clock, in seconds."""
         self.records = records
-        """In the order of the names that were not read."""
+        """In the order of the hosts whose records were not read."""
 
 
 def reserve_call(
@@ -114,7 +114,7 @@ def reserve_call(
 ) -> Call:
     """The call that takes up to *wanted* items from each queue.
 
-    Or none, if there is a record of a host, or another queue key, of *unread*.
+    It takes none if a host, or other queue key, in *unread* has a record.
     """
     names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.hosts]
     args: list[Argument] = [lease.token, "LPOP" if order is Order.BFS else "RPOP"]
@@ -180,14 +180,14 @@ class Reserved(NamedTuple):
     queue: str
     item: bytes
     keeper: str
-    """The name of who keeps it, whoever has the partition; see `keep_call`."""
+    """Who keeps it, whoever holds the partition; empty if nobody. See `keep_call`."""
 
 
 def read_reserved(key: bytes, value: bytes) -> Reserved:
-    """The entry *value* of the id *key*.
+    """Parse the entry *value* of the id *key*.
 
     Raises:
-        CodecError: It is none.
+        CodecError: It is not a reservation.
     """
     try:
         head, name, item = value.split(b"\n", 2)
@@ -202,7 +202,7 @@ def read_reserved(key: bytes, value: bytes) -> Reserved:
 
 
 def entries_in(reply: Mapping[bytes, bytes]) -> list[Reserved]:
-    """What is reserved in a partition, the first id first.
+    """What is reserved in a partition, the lowest id first.
 
     Raises:
         CodecError: One of the entries is invalid.
@@ -211,9 +211,9 @@ def entries_in(reply: Mapping[bytes, bytes]) -> list[Reserved]:
 
 
 def keep_call(keys: PartitionKeys, reservation: Reservation, keeper: str) -> Call:
-    """The call that has *keeper* keep *reservation*, whoever has the partition next.
+    """The call that has *keeper* keep *reservation*, whoever holds the partition next.
 
-    Not if its lease is lost; `is_kept` tells.
+    It does nothing if the lease is lost; `is_kept` tells.
     """
     number, token = reservation.id, reservation.lease.token
     return Call.txn(
@@ -245,8 +245,8 @@ def requeue_calls(
 ) -> list[Call]:
     """The calls that put reservations, each an id and a queue, back in front.
 
-    With *blame* they come nearer to the dead letter; of what reaches it, *why* is added
-    to the reason.
+    With *blame* items come nearer to the dead letters; for those that get there, *why*
+    is added to the reason.
     """
     first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
     push = "LPUSH" if order is Order.BFS else "RPUSH"
@@ -265,7 +265,7 @@ def requeue_calls(
 
 
 def deliveries(item: bytes) -> int:
-    """How often *item* was delivered without an ack, thirds left out."""
+    """How often *item* was delivered without an ack; thirds do not count."""
     return int(item[:1]) % MAX_TRIES if item[:1].isdigit() else 0
 
 
@@ -274,9 +274,9 @@ class Ran(NamedTuple):
 
     partition: int
     token: int
-    """0 of a request for which nothing in the store stands."""
+    """0 for a request that has no reservation in the store."""
     id: int
-    """Of its reservation; or else the same each time that the request is made."""
+    """Its reservation's id; without one, the same each time the request is made."""
 
 
 def ended_call(keys: CrawlKeys, process: str, ran: Ran) -> Call:
@@ -288,7 +288,7 @@ def ended_call(keys: CrawlKeys, process: str, ran: Ran) -> Call:
 
 
 def notes_call(keys: CrawlKeys, holders: Iterable[str]) -> Call:
-    """The call whose reply has notes of `ended_call`, one or `None` of each holder."""
+    """The call whose reply has the note of `ended_call`, or `None`, for each holder."""
     names = [holder.rpartition("/")[0] for holder in holders]
     return Call.command("HMGET", keys.ended(), *names)
 
@@ -299,9 +299,9 @@ def all_notes_call(keys: CrawlKeys) -> Call:
 
 
 def deadly_in(notes: Iterable[bytes]) -> frozenset[int]:
-    """The ids of requests that are given up, and for which nothing in the store stands.
+    """The ids of requests without a reservation in the store that are to be given up.
 
-    *notes* say of `MAX_TRIES` processes that they have ended in their callbacks.
+    They are those in whose callbacks, by *notes*, `MAX_TRIES` processes have ended.
     """
     counts = Counter(map(ran_of, notes))
     return frozenset(
@@ -312,7 +312,7 @@ def deadly_in(notes: Iterable[bytes]) -> frozenset[int]:
 
 
 def ran_of(note: bytes | None) -> Ran | None:
-    """What *note* of `ended_call` says; `None` if there is none."""
+    """Parse the *note* of `ended_call`; `None` if there is none."""
     return Ran(*map(int, note.split(b" "))) if note else None
 
 
@@ -323,11 +323,11 @@ def weighed(
     former: tuple[str, int],
     notes: Mapping[str, Ran],
 ) -> list[tuple[Blame, str, list[tuple[int, str]]]]:
-    """What goes back of *partition*, by what its delivery counts, and why.
+    """The *entries* of *partition* to put back, by how their delivery counts, and why.
 
-    *former* is who had the partition, under which token; *notes* are what ran as
-    holders ended. In the order in which they are to be put back: what was *started*
-    comes first again, so it is last.
+    *former* is who held the partition, and under which token; *notes* say what ran when
+    holders ended. They are in the order in which they are to be put back: what was
+    *started* is last, so that it comes first in its queue again.
     """
     ids = {member.decode("utf-8", "replace") for member in started}
     found: dict[tuple[Blame, str], list[tuple[int, str]]] = defaultdict(list)
@@ -347,12 +347,12 @@ def weighed(
 
 
 def ended_in(node_id: str) -> str:
-    """Of a dead letter, that *node_id* ended in a callback of it."""
+    """What the reason of a dead letter adds: *node_id* ended in the item's callback."""
     return f"; node {node_id} ended while its callback ran"
 
 
 def requeued(reply: list[int] | None, lease: Lease) -> tuple[int, int]:
-    """How many items went back to their queues and to the dead letter.
+    """How many items went back to their queues, and how many to the dead letters.
 
     Raises:
         LeaseLost: The token is stale.
@@ -362,14 +362,14 @@ def requeued(reply: list[int] | None, lease: Lease) -> tuple[int, int]:
 
 
 def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Call:
-    """The call that gives an item up for *reason*, made one line."""
+    """The call that gives an item up for *reason*, which is made one line."""
     names = [keys.lease, keys.counts, keys.reserved, keys.dead]
     line = " ".join(reason.split())[:500]
     return Call.to("queue_bury", names, [reservation.lease.token, reservation.id, line])
 
 
 def buried(reply: int | None, lease: Lease) -> bool:
-    """Whether an item was given up; not if it was no longer reserved.
+    """Whether an item was given up, which needs it to be still reserved.
 
     Raises:
         LeaseLost: The token is stale.
