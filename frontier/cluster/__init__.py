@@ -5,6 +5,6 @@ lease with a fencing token says which node has it. Whoever takes URLs from a par
 or acks them, shows its token, so a node that was frozen changes nothing after its
 lease has ended. Clocks of two machines are never compared.
 
-Nothing here knows what a partition contains. `node.heartbeat` calls it: coroutines of
+Nothing here knows what a partition contains. `node.heartbeat` calls these coroutines on
 the event loop, each at most one round trip. `ring` is arithmetic, without I/O.
 """

@@ -1,15 +1,15 @@
-"""Live control: what an operator wants of a crawl that runs, and who wanted it when.
+"""Live control: what operators want of a crawl while it runs, who wanted it, and when.
 
-A crawl can be paused, hosts and patterns excluded, and some settings changed, while
-nodes run and while none does.
+A crawl can be paused, hosts and patterns excluded, and some settings changed, whether
+nodes are running or not.
 
 What always holds:
 
 1.  What is wanted is in the store, and one script changes it, its version and the log:
-    a node that joins later, or all of them after a restart, find the same.
-2.  A heartbeat brings the version alone. A node reads the rest when it hears of one
-    that it does not know.
-3.  Nothing of what the store says is trusted. An entry that this version does not write
+    a node that joins later, and all nodes after a restart, find the same.
+2.  A heartbeat brings only the version. A node reads the rest when it hears of a
+    version that it does not know.
+3.  Nothing that the store says is trusted. An entry that this version does not write
     is left out, and named; the crawl goes on without it.
 4.  The log keeps the last `KEPT` entries. Times are the server's.
 """
@@ -40,7 +40,7 @@ PAUSED, RESUMED = "paused", "resumed"
 EXCLUDED, INCLUDED, SKIPPED = "excluded", "included", "skipped"
 SET, UNSET = "set", "unset"
 RETRIED = "retried"
-"""What entries of the log say."""
+"""The verbs in entries of the log."""
 MOST = 1_000
 """Exclusions and settings that a crawl may have."""
 KEPT = 500
@@ -49,12 +49,13 @@ MAX_WHO = 100
 MAX_FIELD = 3_000
 """Characters of what is excluded, or set."""
 ALL_HOSTS = "all hosts"
-"""What is retried, if it is no single host."""
+"""What is retried, unless it is a single host."""
 EXCLUDE = "exclude"
 """The first word of a field that excludes something; then kind and value follow."""
 YES = "yes"
 SETTING = "set"
-"""The same of one that changes a setting; then its name follows, and a host, if any."""
+"""The first word of a field that changes a setting; then its name follows, and a host,
+if any."""
 _BY = re.compile(r"([0-9]{1,15}) (.+)", re.DOTALL)
 _LOGGED = re.compile(
     r"([0-9]{1,15}) ([0-9]{1,15}) ([a-z]{1,20}) ([^\n]*)\n(.*)", re.DOTALL
@@ -66,7 +67,7 @@ class By:
     """When something was wanted, and by whom."""
 
     at_ms: int
-    """On the server's clock."""
+    """By the server's clock."""
     who: str
     """``user@host``."""
 
@@ -90,13 +91,13 @@ class Controls:
     excluded: Mapping[Rule, By] = field(default_factory=dict)
     """What is excluded, and by whom, the oldest first."""
     exclusions: Exclusions = field(default_factory=Exclusions, repr=False)
-    """The same, to be asked."""
+    """The rules of *excluded*, in a form that can be asked about URLs."""
     settings: Mapping[tuple[str, str], tuple[str, By]] = field(default_factory=dict)
-    """Name and host, or nothing for all hosts, to the value as it was given."""
+    """Name and host (empty for all hosts) to the value as it was given, and by whom."""
     log: tuple[Entry, ...] = ()
     """The oldest first."""
     faults: tuple[tuple[str, str], ...] = ()
-    """Keys that have something that cannot be read, which was left out, and what."""
+    """Keys with something unreadable, which was left out, and what that is."""
 
     @property
     def strange(self) -> tuple[str, ...]:
@@ -112,7 +113,7 @@ class Change:
     what: str = ""
     """The rest of the entry in the log."""
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Entries of the hash; an empty one goes."""
+    """Entries of the hash; one with an empty value is removed."""
 
 
 def operator() -> str:
@@ -127,7 +128,7 @@ def operator() -> str:
 def change(
     store: BlockingStore, keys: CrawlKeys, wanted: Change, who: str
 ) -> tuple[int, bool]:
-    """Do what is *wanted*; return the version, and whether it was not so already.
+    """Do what is *wanted*; return the version, and whether anything changed.
 
     Raises:
         UnknownCrawl: There is no such crawl.
@@ -153,7 +154,7 @@ def change(
 
 
 def calls(keys: CrawlKeys) -> list[Call]:
-    """The calls whose replies, damaged keys included, `read` reads."""
+    """The calls whose replies, including those for damaged keys, `read` reads."""
     return [
         Call.command("HGET", keys.meta(), "paused"),
         Call.command("HGETALL", keys.controls()),
@@ -198,14 +199,14 @@ def exclude(rule: Rule) -> Change:
 
 
 def include(rule: Rule) -> Change:
-    """The change that takes that back."""
+    """The change that no longer excludes *rule*."""
     return Change(INCLUDED, str(rule), {f"{EXCLUDE} {rule}": ""})
 
 
 def setting(given: Mapping[str, str], host: str = "") -> Change:
-    """The change that gives settings, of which each can be changed, other values.
+    """The change that gives settings, all of which can be changed, new values.
 
-    An empty one is each node's own again.
+    With an empty value each node uses its own again.
     """
     where = f" for {host}" if host else ""
     said = ", ".join(f"{n}={text}" if text else n for n, text in given.items())
@@ -216,12 +217,12 @@ def setting(given: Mapping[str, str], host: str = "") -> Change:
 def settings(
     crawl: StoredCrawl, given: list[str], unset: list[str], host: str
 ) -> Change:
-    """The change that *given*, each ``NAME=VALUE``, and what is *unset* are.
+    """The change for settings *given*, each ``NAME=VALUE``, and *unset* ones.
 
-    Of all hosts of *crawl*, or of one.
+    For all hosts of *crawl*, or for one.
 
     Raises:
-        ConfigurationError: One of them cannot be, or not to that.
+        ConfigurationError: One of them cannot be changed, or not to that value.
     """
     found: dict[str, str] = {}
     for pair in given:
@@ -256,8 +257,8 @@ def _setting(name: str, value: bytes) -> tuple[tuple[str, str], tuple[str, By]]:
     """Which setting an entry changes, and to what.
 
     Raises:
-        ConfigurationError: It cannot be changed so.
-        ValueError: It is no entry of this version.
+        ConfigurationError: It cannot be changed to that.
+        ValueError: It is not an entry of this version.
     """
     _, setting_name, *rest = name.split(" ")
     head, _, text = value.partition(b"\n")
@@ -270,7 +271,7 @@ def _setting(name: str, value: bytes) -> tuple[tuple[str, str], tuple[str, By]]:
 
 
 def _fields(found: Any) -> list[tuple[str, bytes]]:
-    """The entries of the hash, the oldest first, and no more than there may be."""
+    """The entries of the hash, the oldest first; a hash that is too long is cut."""
     known = list(found.items()) if isinstance(found, dict) else []
     return sorted(
         (
@@ -285,8 +286,8 @@ def _exclusion(name: str, value: bytes) -> tuple[By, Rule]:
     """What an entry excludes, and by whom.
 
     Raises:
-        ConfigurationError: It excludes nothing that can be.
-        ValueError: It is no exclusion.
+        ConfigurationError: What it excludes is invalid.
+        ValueError: It is not an exclusion.
     """
     word, _, rest = name.partition(" ")
     kind, _, what = rest.partition(" ")
@@ -305,7 +306,7 @@ def is_paused(value: bytes | None) -> bool:
 
 
 def _by(value: bytes) -> By | None:
-    """What *value*, ``<time, ms> <who>``, says; ``None`` if it is none."""
+    """Parse *value*, ``<time, ms> <who>``; ``None`` if it is something else."""
     found = _BY.fullmatch(value[: MAX_WHO * 8].decode("utf-8", "replace"))
     return By(int(found[1]), _plain(found[2], MAX_WHO)) if found else None
 
@@ -321,5 +322,5 @@ def _entry(value: bytes) -> Entry | None:
 
 
 def _plain(text: str, most: int) -> str:
-    """*text* as one line that a terminal may be given."""
+    """*text* as one line that is safe to print on a terminal."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text[:most])

@@ -2,13 +2,12 @@
 
 The first node that finds no open crawl of its job opens ``<spider>-<n+1>``; others
 join it. A job is a spider with its arguments and start URLs (`frontier.cluster.job`):
-crawls of other jobs are left alone. An interrupted crawl is still open, so that
-starting again resumes it; a finished one is not, so that starting again makes a new
-one.
+crawls of other jobs are left alone. An interrupted crawl is still open, so starting
+again resumes it; a finished one is not, so starting again makes a new one.
 
-A node that belongs to a *run* comes to the crawl of that run, open or ended: to the
-one that the first node of the run has entered. So a node that is started late does
-not make a new crawl of what the others have done.
+A node that belongs to a *run* comes to the crawl that the first node of the run
+entered, open or ended. So a node that is started late does not open a new crawl for
+what the others have already done.
 """
 
 from __future__ import annotations
@@ -54,13 +53,13 @@ FINISHED = "finished"
 CANCELED = "canceled"
 """The state of a crawl that an operator ended."""
 LIMIT = "limit"
-"""The state of a crawl that ended because a limit of all of it was reached."""
+"""The state of a crawl that ended because a limit of the whole crawl was reached."""
 STATES = (b"open", b"finished", b"canceled", b"limit", b"rebuilding")
 """All that ``state`` can be."""
 ENDED = (FINISHED, CANCELED, LIMIT)
-"""Those in which no node takes part any more."""
+"""States of a crawl in which no node takes part any more."""
 LATE = 600.0
-"""Seconds after the end of a crawl in which a node may be meant for that one. Whoever
+"""Seconds after the end of a crawl for which a new node may be meant for it. Whatever
 restarts processes has done so by then."""
 BATCH = 256
 """Partitions per round trip."""
@@ -70,21 +69,21 @@ queue: a URL's partition is that of its fingerprint."""
 
 
 class Launch(NamedTuple):
-    """What a node was started by, and for."""
+    """For which run and job a node was started, and whether it may open a crawl."""
 
     run_id: str = ""
-    """Of the run that it belongs to; empty for none."""
+    """The run that it belongs to; empty for none."""
     job: Job | None = None
     """`None` for a command, which takes part in whatever crawl is open."""
     join_only: bool = False
-    """Whether it opens no crawl."""
+    """Whether it must not open a crawl."""
 
 
 NOBODY = Launch()
 
 
 class _Found(NamedTuple):
-    """A crawl that was opened, or found."""
+    """A crawl that was opened or found."""
 
     keys: CrawlKeys
     state: bytes
@@ -105,16 +104,16 @@ async def enter(
 ) -> CrawlKeys:
     """Open a crawl or join the open one; return its keys.
 
-    *crawl_id* names it; empty for ``<spider>-<n>``. *shape* maps the names of
-    the settings that all its nodes must share to their values. *claim* tells whether
-    the name is free where other stores have crawls, too.
+    *crawl_id* names it; empty for ``<spider>-<n>``. *shape* maps the names of the
+    settings that all its nodes must share to their values. *claim* tells whether the
+    name is also free among the crawls of other stores.
 
     Raises:
         ConfigurationError: It was created with other settings, or for another job, or
             it is named and has ended, or a crawl of another store has its name.
         KeyDamaged: What it was created with, or its state, cannot be read.
         CrawlLost: The store has lost a part of it, or all but a part.
-        NoCrawlYet: There is none, and none is to be opened.
+        NoCrawlYet: There is none, and this node must not open one.
         RunOver: It has ended, and the node came to take part in it.
         OtherSchema: It has not ended, and another version of this package made it.
     """
@@ -144,7 +143,7 @@ async def enter(
         if crawl_id:
             _require_job(found, job)
         elif job and found.job and found.job.id != job.id:
-            passed = chosen  # somebody has named that job's crawl so
+            passed = chosen  # somebody gave that name to a crawl of another job
             continue
         if found.state == b"open":
             if run_id and not entered:
@@ -162,8 +161,8 @@ def _leave_ended(found: _Found, launch: Launch, *, named: bool, entered: bool) -
     """Return if a node that finds this crawl, which has ended, is to open the next.
 
     Raises:
-        ConfigurationError: The crawl is *named*, and whoever did so wants another one.
-        NoCrawlYet: The node is to join a crawl of its run, which there is not yet.
+        ConfigurationError: The crawl is *named*, and its name cannot be used again.
+        NoCrawlYet: The node is to join a crawl of its run, which does not exist yet.
         RunOver: It came for this crawl: its run *entered* it, or nothing tells.
     """
     run_id, job, join_only = launch
@@ -180,11 +179,11 @@ def _leave_ended(found: _Found, launch: Launch, *, named: bool, entered: bool) -
 
 
 def _require_job(found: _Found, job: Job | None) -> None:
-    """See whether a node with *job* may take part in a crawl that it names.
+    """Check that a node with *job* may take part in a crawl that it names.
 
     Raises:
-        ConfigurationError: The crawl is another job's. If but its start URLs are
-            others, an open one may go on: they were edited.
+        ConfigurationError: The crawl is another job's. If only its start URLs differ,
+            an open one may go on: they were edited.
     """
     if job is None or found.job is None or found.job.id == job.id:
         return
@@ -210,9 +209,9 @@ def _require_job(found: _Found, job: Job | None) -> None:
 async def _tell_of_others(
     run: Run, found: _Found, job: Job | None, ended: _Found | None, before: str
 ) -> None:
-    """Warn of what the user may have meant instead of the crawl that is new.
+    """Warn about crawls that the user may have meant instead of the new one.
 
-    That is the job's last crawl, if it has just *ended*, and the open one *before*.
+    They are the job's last crawl, if it has just *ended*, and the open one *before*.
     """
     crawl_id = found.keys.crawl_id
     if ended is not None and ended.ago < LATE:
@@ -249,7 +248,7 @@ async def _refuse_taken(run: Run, keys: CrawlKeys, *, named: bool) -> None:
     """Say that the collection has the name of *keys* for a crawl of another store.
 
     Raises:
-        ConfigurationError: The crawl can have no other: it is *named*, or there.
+        ConfigurationError: The crawl can have no other name: it is *named*, or exists.
     """
     chosen = keys.crawl_id
     if named or (await run([Call.command("EXISTS", keys.meta())]))[0]:
@@ -298,10 +297,10 @@ async def _open(
 
 
 def job_in(keys: CrawlKeys, stored: bytes | None) -> Job | None:
-    """The job that `meta` of *keys* has *stored*, if any.
+    """The job that is *stored* in `meta` of *keys*, if any.
 
     Raises:
-        KeyDamaged: It is none.
+        KeyDamaged: It is not a job.
     """
     if not stored:
         return None
@@ -312,7 +311,7 @@ def job_in(keys: CrawlKeys, stored: bytes | None) -> Job | None:
 
 
 def open_call(keys: CrawlKeys, shape: str, spider: str, job: Job | None = None) -> Call:
-    """The call that creates the crawl, or learns what it was created with.
+    """The call that creates the crawl, or reads what it was created with.
 
     *shape* is JSON. The crawl gets the mark of *keys*, or a random one.
     """
@@ -322,13 +321,13 @@ def open_call(keys: CrawlKeys, shape: str, spider: str, job: Job | None = None) 
 
 
 async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
-    """Give each of the crawl's partitions its mark, and then say so.
+    """Give each of the crawl's partitions its mark, and then note that.
 
-    Any number of nodes may do so at once, again and again.
+    Any number of nodes may do so at once, and repeatedly.
 
     Raises:
-        CrawlLost: One has another crawl's mark: the store has lost what else
-            there was of that one.
+        CrawlLost: One has another crawl's mark: the store has lost the rest of that
+            crawl.
     """
     for numbers in batches(range(partitions), BATCH):
         counts = [keys.partition(number).counts for number in numbers]
@@ -351,14 +350,14 @@ def mark_now(store: BlockingStore, keys: CrawlKeys, partitions: int) -> None:
 
 
 def marked_call(keys: CrawlKeys) -> Call:
-    """The call that says that all partitions have the crawl's mark."""
+    """The call that notes that all partitions have the crawl's mark."""
     return Call.txn(is_same(keys), [("HSET", keys.meta(), "marked", 1)])
 
 
 def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> int:
-    """How many partitions have not the crawl's mark; 0 if it has none.
+    """How many partitions lack the crawl's mark; 0 if it has none.
 
-    One that is damaged is not lost.
+    A damaged one is not lost.
 
     Raises:
         StoreError: The store does not answer.
@@ -374,11 +373,11 @@ def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> i
 
 
 def carry_call(keys: CrawlKeys) -> Call:
-    """The call that says that the crawl begins with what others saw.
+    """The call that notes that the crawl begins with what others have seen.
 
-    Its start requests are then queued whatever the seen test says, but once:
-    what is stored is the salt of the marks that see to that. It is random, so
-    that these marks mean nothing to a crawl that they are carried over to.
+    Its start requests are then queued whatever the seen test says, but only once:
+    the call stores the salt of the marks that ensure this. It is random, so that
+    these marks mean nothing to a crawl that they are carried over to.
     """
     return Call.command("HSETNX", keys.meta(), "start_salt", secrets.token_hex(8))
 
@@ -395,10 +394,10 @@ class StartLock:
         self._lock = keys.start_lock(start_id), node_id
         self._ttl_ms = int(ttl * 1000)
         self.start_salt = b""
-        """The salt of `carry_call`, once it was asked; empty for other crawls."""
+        """The salt of `carry_call`, once `acquire` has read it; empty without one."""
 
     async def acquire(self) -> str:
-        """Take or renew it; return ``yours``, ``taken`` or ``done``.
+        """Take or renew the lock; return ``yours``, ``taken`` or ``done``.
 
         Raises:
             CrawlLost: The crawl is not in the store any more.
@@ -420,12 +419,12 @@ class StartLock:
         return "yours" if is_held(held) else "taken"
 
     async def done(self) -> None:
-        """Say that every seed is in the store."""
+        """Note that every seed is in the store."""
         note = [("HSET", self._lists, self._start_id, "done"), ("DEL", self._lock[0])]
         await self._run([Call.txn(is_same(self._keys), note)])
 
     async def release(self) -> None:
-        """Leave it to others at once, if it is held here: not all seeds are done."""
+        """Release the lock, if it is held here, before all seeds are loaded."""
         await self._run([release_call(*self._lock)])
 
 
@@ -447,7 +446,7 @@ async def _allot(
     job: Job | None,
     passed: str,
 ) -> tuple[str, str]:
-    """The spider's newest crawl until now, and the one to enter; empty for none."""
+    """The spider's newest crawl so far, and the one to enter; empty for none."""
     key = registry.spider(spider)
     args: list[Argument] = [name, "" if job is None else job.id, passed]
     newest = Call.command("HGET", key, "open")

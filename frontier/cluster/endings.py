@@ -1,14 +1,14 @@
 """How a crawl ends, and how one that has ended is opened again.
 
-Each is a change of the field ``state`` of `meta`, which heartbeats tell the nodes. What
+Each changes the field ``state`` of `meta`, of which heartbeats tell the nodes. What
 always holds:
 
-1.  A crawl ends once: only one that is open does.
-2.  A node ends a crawl in which nothing is left only if no other is busy. Who is busy
-    changes with any heartbeat, so that is one script.
-3.  A command looks who lives, and then writes if the state is still the same: a node
-    that comes in between learns from its first heartbeat that the crawl has ended.
-4.  Nobody comes to a crawl that has ended, so those on its map can only leave.
+1.  A crawl ends once: only an open one can end.
+2.  A node ends a crawl in which nothing is left only if no other node is busy. Any
+    heartbeat may change who is busy, so checking and ending are one script.
+3.  A command checks who is alive, and then writes if the state is still the same: a
+    node that joins in between learns from its first heartbeat that the crawl has ended.
+4.  Nobody joins a crawl that has ended, so nodes on its map can only leave.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     """End the crawl, in which nothing is left to do.
 
     Returns whether this call ended it; ``None`` if a live node is busy, or if it has
-    ended otherwise, which the heartbeat tells.
+    ended in another way, of which the heartbeat tells.
 
     Raises:
         CrawlLost: The crawl is not in the store any more.
@@ -47,8 +47,8 @@ async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
 async def end(run: Run, keys: CrawlKeys, limit: str) -> str:
     """End the crawl at *limit*, whatever is queued; may be done twice.
 
-    Returns the limit that it has ended at, which may be another; empty if it has ended
-    otherwise.
+    Returns the limit at which it has ended, which may be another; empty if it has ended
+    in another way.
     """
     told = Call.command("HMGET", keys.meta(), "state", "born", "limit")
     ended = _end_call(keys, LIMIT, *is_same(keys), told=("limit", limit))
@@ -59,10 +59,11 @@ async def end(run: Run, keys: CrawlKeys, limit: str) -> str:
 
 
 def close(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> bool:
-    """End the crawl, whatever is left in it; whether it was open.
+    """End the crawl, whatever is left in it; return whether it was open.
 
     Raises:
-        InUse: Nodes of it were heard of in the last *ttl* seconds, or seeds are loaded.
+        InUse: Nodes of it sent a heartbeat in the last *ttl* seconds, or seeds are
+            being loaded.
     """
     state, live = _look(store, keys, ttl)
     if state != OPEN:
@@ -79,14 +80,14 @@ def close(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> bool:
 def cancel(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> tuple[bool, int]:
     """End the crawl, whatever is left in it.
 
-    Its nodes finish what they have in flight, and leave. Returns whether it was open,
-    or canceled before, and how many nodes have to leave.
+    Its nodes finish what they have in flight, and leave. Returns whether it was open
+    (else it was canceled before), and how many nodes have to leave.
 
     Raises:
-        CrawlClosed: It has ended otherwise.
+        CrawlClosed: It has ended in another way.
     """
     done = store.call(_end_call(keys, CANCELED))
-    state, live = _look(store, keys, ttl)  # nobody comes any more
+    state, live = _look(store, keys, ttl)  # nobody joins any more
     if state != CANCELED:
         raise CrawlClosed(keys.crawl_id)
     return done is not None, len(live)
@@ -97,7 +98,7 @@ def reopen(
 ) -> str | None:
     """Let a finished crawl be resumed: the next node of its job opens it again.
 
-    Returns the crawl that the job's nodes join then, which is another if one is
+    Returns the crawl that the job's nodes will join, which is another one if that is
     open; ``None`` if this one is not finished, or is being removed.
 
     Raises:
@@ -127,11 +128,11 @@ def reopen(
 def begin_removal(
     store: BlockingStore, keys: CrawlKeys, field: str, *, ttl: float
 ) -> None:
-    """Note in *field* when the removal of the crawl began; with none, only look.
+    """Note in *field* when the removal of the crawl began; if it is empty, only check.
 
     Raises:
         CrawlInUse: It has not ended, or nodes of it are alive: they were silent for
-            less than *ttl*.
+            less than *ttl* seconds.
     """
     state, live = _look(store, keys, ttl)
     if not state:
@@ -146,7 +147,7 @@ def begin_removal(
 
 
 def _look(store: BlockingStore, keys: CrawlKeys, ttl: float) -> tuple[str, list[str]]:
-    """The state of the crawl, empty if it is none, and the ids of its live nodes."""
+    """The state of the crawl, empty if there is none, and the ids of its live nodes."""
     asked = (("HGET", keys.meta(), "state"), ("HGETALL", keys.nodes()), ("TIME",))
     calls = [Call.command(*parts) for parts in asked]
     state, members, time = store.run(calls, tolerant=True)

@@ -1,14 +1,14 @@
 """What a crawl was begun for: a spider, its arguments and its start URLs.
 
-Nodes with the same job share a crawl. Another job gets another crawl: its items would
-be labelled with the arguments of whoever fetches the page.
+Nodes with the same job share a crawl. Another job gets another crawl, or items would be
+labelled with the arguments of whichever node fetches the page.
 
 What always holds:
 
 1.  A job is what was asked for, not what the spider makes of it: an attribute that
     `__init__` sets, such as the time, does not count.
-2.  The store has no value that may be a secret, and none in full that is long. The
-    ids are digests of the full values.
+2.  The store has no value that may be a secret, and no long value in full. The ids are
+    digests of the full values.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 SHOWN = 80
-"""Characters of a value that others are told."""
+"""Characters of a value that are shown to others."""
 MOST = 50
-"""Arguments that others are told."""
+"""Arguments that are shown to others."""
 _SECRET = re.compile(r"pass|pwd|secret|token|key|auth|credential|cookie", re.IGNORECASE)
 
 
 class Job(NamedTuple):
-    """What a node was asked to do; two are the same if their ids are."""
+    """What a node was asked to do; jobs are the same if their ids are."""
 
     spider: str
     asked: str
     """Digest of the spider and its arguments."""
     id: str
-    """Digest of these and of the start URLs."""
+    """Digest of *asked* and the start URLs."""
     arguments: Mapping[str, str]
-    """As they are told to others."""
+    """As they are shown to others."""
     start_urls: str
-    """As they are told to others."""
+    """As they are shown to others."""
 
     @classmethod
     def of(
         cls, spider: str, arguments: Mapping[str, Any], start_urls: Iterable[str]
     ) -> Self:
-        """The job of *spider* with *arguments* and *start_urls*, in whatever order."""
+        """The job of *spider* with *arguments* and *start_urls*, in any order."""
         urls = sorted({str(url) for url in start_urls})
         texts = {name: _text(value) for name, value in arguments.items()}
         asked = _digest(spider, texts)
@@ -57,7 +57,7 @@ class Job(NamedTuple):
 
     @classmethod
     def read(cls, stored: bytes) -> Self:
-        """The job that `stored` has made.
+        """Parse the JSON that `stored` has made.
 
         Raises:
             ValueError: It is something else.
@@ -76,11 +76,11 @@ class Job(NamedTuple):
         return found
 
     def stored(self) -> str:
-        """It as JSON, for `read`."""
+        """The job as JSON, for `read`."""
         return json.dumps(self)
 
     def differs(self, other: Job) -> str:
-        """What *other* has otherwise, in one line; empty if they are the same."""
+        """How *other* differs, in one line; empty if they are the same."""
         if self.id == other.id:
             return ""
         if self.spider != other.spider:
@@ -98,7 +98,7 @@ class Job(NamedTuple):
 
 
 def _text(value: Any) -> str:
-    """*value*, if it is the same in each process that was given it."""
+    """*value* as text that is the same in each process that was given it."""
     if isinstance(value, str):
         return value
     if isinstance(value, set | frozenset):

@@ -6,16 +6,16 @@ heartbeat keeps that name there (`frontier.cluster.membership`): nothing is rene
 
 What always holds:
 
-1.  A lease is taken only as it was seen last, and from another holder only if that is
-    dead. So a call that is late, or happens twice, takes nothing.
+1.  A lease is taken only if it is still as it was last seen, and from another holder
+    only if that is dead. So a call that is late, or is made twice, takes nothing.
 2.  The tokens of a partition only grow. Every change of its reservations
     carries a token, and the store refuses one that is not current; a node that
     was paused and wakes up late can do no harm.
-3.  A node relies on no lease after its deadline, which is earlier than anybody may take
-    it for dead. It comes back under another name, and has each lease again once that
-    is told of it, under the same token, if nobody took it meanwhile.
-4.  A token whose release was sent is not used any more, whether it was heard of or
-    not; with a release it ends.
+3.  A node relies on no lease after its deadline, which is before anybody may take it
+    for dead. It comes back under another name, and has each lease again, under the same
+    token, once the lease names that, if nobody took it meanwhile.
+4.  A token ends with its release: once that was sent the token is not used any more,
+    whether a reply came or not.
 5.  Clocks are never compared across nodes.
 """
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
 BATCH = 256
-"""Calls per pipeline, so that the reactor is never busy for long. Pipelines go
-out together, each on a connection of its own: where callbacks keep the reactor busy,
-each one that had to wait for the one before would wait for them too."""
+"""Calls per pipeline, so that the reactor is never busy for long. Pipelines go out
+together, each on a connection of its own: where callbacks keep the reactor busy, a
+pipeline that had to wait for the one before would wait for callbacks too."""
 
 
 class Life(Protocol):
-    """What leases stand on: a name on the map of members; see `Membership`."""
+    """What leases depend on: a name on the map of members; see `Membership`."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Life(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Whether it can be relied on that nobody takes this node for dead."""
+        """Whether this node can rely on nobody taking it for dead."""
 
     def is_own(self, holder: str) -> bool:
         """Whether *holder* is a name that this process has, or had."""
@@ -62,7 +62,7 @@ class Life(Protocol):
 
 
 class Seen(NamedTuple):
-    """A lease as the store has told it last."""
+    """A lease as the store last reported it."""
 
     holder: str
     token: int
@@ -80,11 +80,11 @@ class Acquired:
     reserved: int
     """Reservations that an earlier holder left behind."""
     former: Seen = NOBODY
-    """Who had it, under which token."""
+    """Who held it, and under which token."""
 
 
 class Look(NamedTuple):
-    """What a partition that is held has."""
+    """How many requests a held partition has."""
 
     ready: int
     reserved: int
@@ -104,19 +104,19 @@ class Leases:
         self.life = life
         self._held: dict[int, Lease] = {}
         self.changes = 0
-        """How often a lease was taken or has gone."""
+        """How often a lease was taken, released or lost."""
         self._seen: dict[int, Seen] = {}
         self.waiting: set[int] = set()
-        """Partitions that hold URLs which are not due yet, as the store has told."""
+        """Partitions with URLs that are not due yet, as the store last reported."""
         self.doubtful: set[int] = set()
-        """Partitions that this node may hold in the store, and does not know of: they
-        are to be acquired, and given back if they are not wanted."""
+        """Partitions that this node may hold in the store without knowing it: they are
+        to be acquired, and released if they are not wanted."""
         self.refused: dict[int, str] = {}
-        """Partitions that `acquire` did not get, and who has them."""
+        """Partitions that `acquire` did not get, and who holds them."""
 
     @property
     def held(self) -> dict[int, Lease]:
-        """Partition to lease, also while none can be relied on. Read only."""
+        """Partition to lease, even while none can be relied on. Read only."""
         return self._held
 
     @property
@@ -142,21 +142,21 @@ class Leases:
         return held is not None and held.token == lease.token
 
     def holds(self, lease: Lease) -> bool:
-        """Whether *lease*'s token is still held, though perhaps not to be relied on."""
+        """Whether *lease*'s token is still held, even if it cannot be relied on."""
         held = self._held.get(lease.partition)
         return held is not None and held.token == lease.token
 
     async def acquire(self, partitions: Iterable[int]) -> list[Acquired]:
-        """Take those of *partitions* that nobody holds who lives.
+        """Take those of *partitions* that no live process holds.
 
-        Those of which the store has not answered are `doubtful` then.
+        Those for which the store has not answered are then `doubtful`.
 
         Raises:
             CrawlLost: The store has lost what was in one of them.
             StoreUnavailable: Nothing was taken.
         """
         taken: list[Acquired] = []
-        # One that somebody had who lives may have been given back: this tells it.
+        # A live holder may have released its lease meanwhile: asking finds that out.
         asked = {p: self._known(p) or NOBODY for p in partitions}
         while asked:
             name = self.life.name
@@ -166,7 +166,7 @@ class Leases:
             except StoreUnavailable:
                 if not taken:
                     raise
-                break  # somebody has to see to what former holders left there
+                break  # the caller has to requeue what former holders left in these
             found = {
                 p: self._taken(p, seen, name, reply)
                 for (p, seen), reply in zip(asked.items(), replies, strict=True)
@@ -181,7 +181,7 @@ class Leases:
         """The replies to *calls*.
 
         Raises:
-            StoreUnavailable: Some are missing. What was asked may have happened.
+            StoreUnavailable: Some are missing. Their calls may have been executed.
         """
         running = (self._run(batch) for batch in batches([*calls], BATCH))
         replies: list[Any] = []
@@ -192,7 +192,7 @@ class Leases:
         return replies
 
     def _known(self, partition: int) -> Seen | None:
-        """The lease as it was seen last; `None` if somebody has it who lives."""
+        """The lease as it was last seen; `None` if another live process holds it."""
         seen = self._seen.get(partition, NOBODY)
         holder = seen.holder
         if not holder or self.life.is_own(holder) or self.life.is_dead(holder):
@@ -206,7 +206,7 @@ class Leases:
     def _taken(
         self, partition: int, before: Seen, name: str, reply: list[Any]
     ) -> Acquired | None:
-        """What was taken; `None` if the lease is not as it was seen *before*."""
+        """What was taken; `None` if the lease is no longer as it was *before*."""
         if reply[0] < 0:
             raise CrawlLost(self._keys.crawl_id)
         _, holder, token, *figures = reply
@@ -222,13 +222,13 @@ class Leases:
         return Acquired(lease, ready, reserved, before)
 
     async def rename(self) -> list[Lease]:
-        """Have leases that stand on an earlier name of this node stand on its present.
+        """Move leases under an earlier name of this node to its present name.
 
         Returns those that are lost.
 
         Raises:
             CrawlLost: The store has lost what was in one of the partitions.
-            StoreUnavailable: It is to be done again.
+            StoreUnavailable: This has to be called again.
         """
         lost: list[Lease] = []
         name = self.life.name
@@ -239,12 +239,12 @@ class Leases:
         )
         for lease, reply in zip(stale, await self._ask(calls), strict=True):
             if self._held.get(lease.partition) is not lease:
-                continue  # it was lost, or given back, meanwhile
+                continue  # it was lost or released meanwhile
             if reply[0] < 0:
                 raise CrawlLost(self._keys.crawl_id)
             holder = reply[1].decode("utf-8", "replace")
             if int(reply[2]) == lease.token and self.life.is_own(holder):
-                # Also if a call before was executed, and its reply was lost.
+                # Also if an earlier call was executed and its reply was lost.
                 self._held[lease.partition] = replace(lease, holder=holder)
             else:
                 self.forget(lease)
@@ -252,9 +252,9 @@ class Leases:
         return lost
 
     async def look(self) -> tuple[dict[int, Look], list[Lease]]:
-        """See what there is in all partitions that are held.
+        """Look at what all held partitions have.
 
-        Returns also the leases that are lost, which are forgotten.
+        Also returns the leases that are lost, which are forgotten.
 
         Raises:
             StoreUnavailable: The store has not answered for all.
@@ -265,7 +265,7 @@ class Leases:
         replies = await self._ask(map(self._looking, leases))
         for lease, reply in zip(leases, replies, strict=True):
             if self._held.get(lease.partition) is not lease:
-                continue  # it was given back meanwhile, say
+                continue  # it was released meanwhile, say
             if reply is None:
                 self.forget(lease)
                 lost.append(lease)
@@ -288,9 +288,9 @@ class Leases:
             self.waiting.discard(partition)
 
     async def release(self, partitions: Iterable[int]) -> None:
-        """Give those of *partitions* back that are held.
+        """Release those of *partitions* that are held.
 
-        Until the store has answered they are `doubtful`.
+        They are `doubtful` until the store has answered.
 
         Raises:
             StoreUnavailable: It has not answered for all.
@@ -318,9 +318,9 @@ class Leases:
 def acquire_call(
     keys: PartitionKeys, name: str, seen: Seen = NOBODY, *, keeps: bool = False
 ) -> Call:
-    """The call that takes a partition for *name*, if its lease is as *seen*.
+    """The call that takes a partition for *name*, if its lease is still as *seen*.
 
-    With *keeps* the token stays: only the name of its holder is another.
+    With *keeps* the token stays, and only the holder's name changes.
     """
     args: list[Argument] = [name, keys.born, seen.holder, seen.token, int(keeps)]
     return Call.to("lease_acquire", [keys.lease, keys.counts, keys.reserved], args)

@@ -1,28 +1,28 @@
 """Membership: which nodes are alive, the ring that follows, and orders to nodes.
 
-An order is what an operator wants of a node, from outside of the crawl.
+An order is what an operator wants of a node, from outside the crawl.
 
 What always holds:
 
-1.  There is one membership map, in the store, and only the server's clock is
-    in it. Nodes have no opinion of their own about who is alive.
+1.  There is one membership map, in the store, and all times in it are by the server's
+    clock. Nodes have no opinion of their own about who is alive.
 2.  A join, a leave, a death and a change of weight raise the epoch. Nodes that
     know the same epoch have the same ring.
-3.  A node reads its order with a heartbeat. The first heartbeat of a process
-    forgets what was ordered of an earlier one with its id.
-4.  A process is on the map under a *name*, its node id, itself and a number. A node
-    counts on being there until its *deadline*, `LIFE` of the time to live after it sent
-    the last heartbeat that was answered, on its own clock. A name whose deadline has
+3.  A node reads its order with a heartbeat. The first heartbeat of a process discards
+    orders to an earlier process with its id.
+4.  A process is on the map under a *name*: its node id, itself and a number. A node
+    relies on being there until its *deadline*, `LIFE` of the time to live after it sent
+    the last heartbeat that was answered, by its own clock. A name whose deadline has
     passed is never used again, whatever the map says, which may have forgotten that it
-    was dropped: the process comes back under its next.
-5.  Whoever was met on the map, in heartbeats that nothing has broken since, and is
-    not there any more, sends nothing. Whoever else is not there sends nothing after a
-    whole time to live: the map that a node knows is as old as its last heartbeat, and
-    may have gone back (docs/decisions/leases.md).
-6.  When a crawl has ended, a node leaves only if no other is on the map, or one that
-    has sent a heartbeat since: that one knows of the end, and leaves later. So of those
-    that live, one finds itself to be the last, whoever was killed before.
-7.  What changes the map also notes it, in one script, in a log of the last 500
+    was dropped: the process comes back under its next name.
+5.  A name that was met on the map, in an unbroken sequence of heartbeats, and is no
+    longer there, sends nothing. Any other that is not there sends nothing after a whole
+    time to live: the map that a node knows is as old as its last heartbeat, and may
+    have gone back (docs/decisions/leases.md).
+6.  When a crawl has ended, a node leaves only if no other is on the map, or if one is
+    that has sent a heartbeat since: that one knows of the end, and leaves later. So one
+    of the live nodes finds itself to be the last, whoever was killed before.
+7.  Whatever changes the map also notes it, in the same script, in a log of the last 500
     entries. A heartbeat that changes nothing notes nothing.
 """
 
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 
 LIFE = 0.8
-"""The part of the time to live for which a node counts on its last heartbeat. The rest
-is for what a copy of the map may lack unnoticed; see `sweeps.lua`."""
+"""The fraction of the time to live for which a node relies on its last heartbeat. The
+rest is for what a copy of the map may lack unnoticed; see `sweeps.lua`."""
 NO_NODE = "the crawl {} has no node {}"
 DRAIN_S = 3600
-"""Seconds after which a node that has not read its order need not any more."""
+"""Seconds after which an order to drain expires if the node has not read it."""
 REMOVE_S = 60
 """Seconds for which a node that wakes up is told that it was removed."""
 BATCH = 128
@@ -76,7 +76,7 @@ def drain(store: BlockingStore, keys: CrawlKeys, node_id: str) -> None:
 
 
 USUAL_TTL_MS = 15_000
-"""Milliseconds of silence after which a node is dead, where no node has beaten yet."""
+"""Milliseconds of silence after which a node is dead, if no node has beaten yet."""
 MOST_TTL_MS = 3_600_000
 
 
@@ -88,7 +88,7 @@ def ttl_of(stored: bytes | None) -> int:
 
 
 def live_in(members: Mapping[bytes, bytes], now_ms: int, ttl: float) -> list[str]:
-    """The ids of *members*, as the map has them, heard of in the last *ttl* seconds."""
+    """The ids of *members*, as on the map, that beat in the last *ttl* seconds."""
     return sorted(
         name.decode("utf-8", "replace")
         for name, value in members.items()
@@ -99,7 +99,7 @@ def live_in(members: Mapping[bytes, bytes], now_ms: int, ttl: float) -> list[str
 def crawl_ttl(store: BlockingStore, keys: CrawlKeys) -> float:
     """The seconds of silence after which nodes of the crawl count as dead.
 
-    It is what its nodes have, and not what a command is started with.
+    This is the setting of its nodes, not of the command.
     """
     return ttl_of(store.call(Call.command("HGET", keys.meta(), "ttl_ms"))) / 1000
 
@@ -115,13 +115,13 @@ def remove(
 ) -> int:
     """Take *node_id* off the map and end its leases; return how many it had.
 
-    A live one only with *force*: it stops when its next heartbeat tells it, and
-    until then a host of its may be fetched by two nodes. What it had in flight is
+    A live node is removed only with *force*: it stops when its next heartbeat tells it,
+    and until then two nodes may fetch from one of its hosts. What it had in flight is
     fetched again.
 
     Raises:
         NotFound: It is not a member of the crawl.
-        InUse: It was heard of in the last *ttl* seconds.
+        InUse: It sent a heartbeat in the last *ttl* seconds.
     """
     names = [keys.nodes(), keys.epoch(), keys.hints(node_id), keys.order(node_id)]
     names.append(keys.membership())
@@ -156,12 +156,12 @@ class View:
 
     epoch: int
     state: str
-    """Of it: ``open``, ``finished``, ``canceled`` or ``limit``."""
+    """The crawl's: ``open``, ``finished``, ``canceled`` or ``limit``."""
     members: tuple[Member, ...]
     order: str = ""
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
     controls: str = ""
-    """The version of what an operator wants of the crawl; empty if that is nothing."""
+    """The version of what operators want of the crawl; empty if they want nothing."""
     now_ms: int = 0
     """By the clock of the server that has the map."""
     went_back: bool = False
@@ -175,9 +175,9 @@ class Departure:
     left: int
     """How many nodes are left on the map."""
     state: str
-    """Of the crawl; see `View`."""
+    """The crawl's; see `View`."""
     silent: tuple[str, ...] = ()
-    """Nodes that were silent since the crawl ended: the caller has not left."""
+    """Nodes silent since the crawl ended; if there are any, the caller has not left."""
 
 
 class Membership:
@@ -199,34 +199,34 @@ class Membership:
         self._partitions = partitions
         self._ttl = ttl
         self.life = LIFE * ttl
-        """Seconds for which a node counts on its last heartbeat."""
+        """Seconds for which a node relies on its last heartbeat."""
         self._clock = clock
         self._epoch = self._known = -1
-        """Of the ring; and of the map that was read, 0 if it is to be read again."""
+        """Epochs of the ring and of the map as read; 0 if that is to be read again."""
         self._process = secrets.token_hex(4)
         self._number = 0
         self._began = self._beaten = -math.inf
-        """When the first heartbeat of this name, and the last that was answered, was
+        """When the first heartbeat of this name, and the last that was answered, were
         sent."""
         self._is_spent = True
-        """Whether this name is not to be used any more."""
+        """Whether this name must not be used any more."""
         self._ended = -1
         """The number of the last name that was ended before its time."""
         self._at = 0
-        """When the map had the last heartbeat of this name, on the server's clock."""
+        """When the map had the last heartbeat of this name, by the server's clock."""
         self._names: set[str] = set()
         self._met: set[str] = set()
-        """Names of others that were on the map since this name was, or are."""
+        """Names that are on the map, or were at any time since this name is."""
         self._missed: dict[str, float] = {}
-        """Names that were not met, and since when they were looked for."""
+        """Names that were not met, and since when they have been looked for."""
         self.stand_in: Callable[[], float] = lambda: -math.inf
-        """When another process has sent the last heartbeat in this one's place."""
+        """When another process last sent a heartbeat in this one's place."""
         self.ring = Ring([], partitions)
         """Replaced, never changed, when the epoch does."""
         self._members: tuple[Member, ...] = ()
         self.said: tuple[float, list[str], list[Argument]] | None = None
-        """When a beat was sent, and keys and arguments of one that says the same, to be
-        sent by another process in this one's place."""
+        """When the last beat was sent, and keys and arguments of one that says the
+        same, for another process to send in this one's place."""
         self.said_busy = False
         """Whether the last beat kept the crawl open."""
         self.leaving = False
@@ -252,7 +252,7 @@ class Membership:
         beaten = self._beaten
         if self._clock() >= beaten + self.life:
             stood_in = self.stand_in()
-            # One that was sent under an earlier name says nothing of this one.
+            # A heartbeat under an earlier name says nothing about this one.
             beaten = max(beaten, stood_in if stood_in >= self._began else beaten)
         return beaten + self.life
 
@@ -265,7 +265,7 @@ class Membership:
         return is_usable and (now < until or now < self.deadline)
 
     def end_name(self) -> None:
-        """Have another name with the next beat, and rely on nothing until then."""
+        """Take another name with the next beat, and rely on nothing until then."""
         self._ended = self._number
 
     def is_own(self, holder: str) -> bool:
@@ -280,9 +280,9 @@ class Membership:
         return self._beaten >= since + self._ttl
 
     def _is_away(self) -> bool:
-        """Whether this node leaves its partitions to others; from then till it is back.
+        """Whether this node leaves its partitions to others, until it is back.
 
-        If nobody else takes any, it keeps them.
+        It begins to when another node takes partitions; until then it keeps its own.
         """
         me = self._member.node_id
         others = any(one.weight and one.node_id != me for one in self._members)
@@ -290,13 +290,13 @@ class Membership:
         return self.hands_over
 
     async def beat(self, *, busy: bool, report: Mapping[str, Any] | None) -> View:
-        """Say that this node lives; swap the ring if the epoch has changed.
+        """Say that this node is alive; swap the ring if the epoch has changed.
 
         *busy* keeps the crawl open: the node has work that is not in the store.
 
         Raises:
             CrawlLost: The crawl is not in the store any more.
-            NodeReplaced: Another process beats under this node's id by now.
+            NodeReplaced: Another process now beats under this node's id.
             KeyDamaged: A key of the crawl cannot be read.
         """
         limit = self.deadline
@@ -314,7 +314,7 @@ class Membership:
             return await self.beat(busy=busy, report=report)
         view = self._view(reply, adds=adds)
         self._beaten = sent
-        # An answer that comes after the deadline may be of a map that has forgotten
+        # An answer that comes after the deadline may be from a map that has forgotten
         # that the name was dropped.
         self._is_spent = not adds and self._clock() >= limit
         self.said_busy = busy
@@ -323,7 +323,7 @@ class Membership:
         return view
 
     def _take_name(self, now: float) -> None:
-        """Have another name from now on, and count on nothing that was met before."""
+        """Use another name from now on, and forget the names that were met before."""
         self._number += 1
         self._began = now
         self._at = 0
@@ -352,7 +352,7 @@ class Membership:
         return names, args
 
     async def _other(self, own: Mapping[str, Any]) -> str:
-        """Where the process is that has this node's id now; empty if nobody knows."""
+        """Where the process that now has this node's id runs; empty if not known."""
         reports = Call.command("HGET", self._keys.reports(), self._member.node_id)
         (stored,) = await self._run([reports])
         try:
@@ -369,7 +369,7 @@ class Membership:
         return f"process {pid} on {shown}"
 
     def _view(self, reply: list[Any], *, adds: bool) -> View:
-        """What *reply* says, whose ring is taken if it is another."""
+        """The view in *reply*; the ring is replaced if the epoch has changed."""
         keys = self._keys
         if reply[0] == -1:
             raise CrawlLost(keys.crawl_id)
@@ -398,7 +398,7 @@ class Membership:
         )
 
     def _read_map(self, told: Sequence[bytes]) -> None:
-        """Learn who is there, of ids, weights and names."""
+        """Learn who is on the map from *told*: ids, weights and names in turn."""
         members, self._names = [], set()
         for node_id, weight, name in zip(*[iter(told)] * 3, strict=True):
             if weight == b"-1":  # it was there until this heartbeat
@@ -419,7 +419,7 @@ class Membership:
 
     @property
     def nodes(self) -> int:
-        """How many were alive at the last beat, this one included."""
+        """How many nodes were alive at the last beat, including this one."""
         return len(self._members)
 
     @property
@@ -433,8 +433,9 @@ class Membership:
     ) -> Departure:
         """Leave the map.
 
-        With *stay* not yet if the crawl has ended and each other node there is silent
-        since: it may be dead, and the last node has something to do. Repeat it then.
+        With *stay* it does not leave yet if the crawl has ended and every other node
+        there has been silent since: they may be dead, and the last node has something
+        to do. Call it again then.
 
         Raises:
             CrawlLost: The crawl is not in the store any more.

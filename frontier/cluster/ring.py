@@ -9,10 +9,10 @@ What always holds:
 3.  A member of weight 0, which is about to leave, owns nothing.
 4.  A ring never changes. Another membership is another ring.
 
-Partitions stand evenly spaced on the ring; only the nodes' points are hashed.
-That and the number of points keep most nodes below their bound by themselves,
-so that a join or leave sends few others past it: with 160 points and partitions
-that are hashed as well, it moved 1.14 times the ideal at 10 nodes, now 1.07.
+Partitions are evenly spaced on the ring; only the nodes' points are hashed. That and
+the number of points keep most nodes below their bound by themselves, so that a join or
+leave pushes few others past it: with 160 points and hashed partitions, it moved 1.14
+times the ideal number of partitions at 10 nodes; now it moves 1.07.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LOAD = 1.05
 POINTS = 320
-"""Of a node on the ring, for each unit of its weight."""
+"""Points of a node on the ring for each unit of its weight."""
 _SPACE = 1 << 128
 
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from frontier.settings.config import Config
 
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
-"""The setting of Scrapy's that says what tells requests apart."""
+"""Scrapy's setting for what tells requests apart."""
 SCRAPYS = "scrapy.utils.request.RequestFingerprinter"
 CANONICALIZATION = "canonicalization"
-"""What makes spellings of a URL one; no setting, as there is one kind only."""
+"""What makes spellings of a URL the same; not a setting, but compared like one."""
 
 
 def crawl_settings(
@@ -27,7 +27,7 @@ def crawl_settings(
 ) -> dict[str, Any]:
     """Setting name to value, as stored with the crawl.
 
-    *settings* are Scrapy's; without them its own fingerprinter is meant.
+    *settings* are Scrapy's; without them its own fingerprinter is assumed.
 
     Raises:
         ConfigurationError: Their fingerprinter is not a class.
@@ -45,10 +45,10 @@ def crawl_settings(
 
 
 def fingerprinter_name(settings: Mapping[str, Any]) -> str:
-    """The full name of the fingerprinter's class, however *settings* have it.
+    """The full name of the fingerprinter's class, however *settings* name it.
 
     Raises:
-        ConfigurationError: They have none that can be imported.
+        ConfigurationError: It cannot be imported.
     """
     value = settings.get(FINGERPRINTER) or SCRAPYS
     if isinstance(value, str):
