@@ -1,15 +1,15 @@
-"""The feed files of all nodes of a crawl, joined to one without doubles.
+"""Joins the feed files of all nodes of a crawl to one without doubles.
 
-Each item says in a field of which page it is, and of which delivery of that
-(``FRONTIER_ITEM_ORIGIN_FIELD``): the mark of what was queued, and when the first item
-of the delivery came. A page whose node is killed is delivered again, and its items are
+A field of each item (``FRONTIER_ITEM_ORIGIN_FIELD``) says which page it is from, and
+which delivery of that: the mark of what was queued, and when the first item of the
+delivery came. A page whose node is killed is delivered again, and its items are
 written again. What always holds:
 
-1.  Of each page the items of its last delivery are taken, and no others. Those of an
-    earlier one may be a part: its node may have been killed between two of them.
-2.  What has no origin is taken as it is.
-3.  A line is taken whole, or is named as cut.
-4.  Nothing is held in memory but 24 bytes or so for each page, and one line.
+1.  Of each page, the items of its last delivery are taken, and no others. Those of an
+    earlier one may be incomplete: its node may have been killed between two of them.
+2.  An item without an origin is taken as it is.
+3.  A line is taken whole, or is reported as cut.
+4.  Memory holds some 24 bytes for each page, one line, and no more.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 JSON_LINES = {".jsonl", ".jl", ".jsonlines", ".ndjson"}
 CSV = ".csv"
 MAX_LINE = 64 * 1024 * 1024
-"""Bytes of a line; a longer one counts as cut."""
+"""Most bytes of a line; a longer one counts as cut."""
 MOST_STARTS = 1_000
-"""Places of a line at which a whole item is looked for behind one that was cut."""
+"""Most places in a line at which a whole item is looked for after one that was cut."""
 ORIGIN = re.compile(r"([0-9a-f]{32})-([0-9]{1,16})", re.ASCII)
 
 
 class Line(NamedTuple):
-    """An item, or ``None`` for one that was cut, as it stands in a line of its file."""
+    """A line of a file, with its item, or ``None`` for one that was cut."""
 
     number: int
     item: dict[str, Any] | None
@@ -71,7 +71,7 @@ def require_readable(files: Sequence[Path]) -> None:
     """Refuse *files* that cannot be joined.
 
     Raises:
-        ConfigurationError: A format is not known, or two differ.
+        ConfigurationError: A format is unknown, or two differ.
     """
     kinds = {_is_csv(file) for file in files}
     if len(kinds) > 1:
@@ -89,11 +89,11 @@ def _is_csv(file: Path) -> bool:
 
 
 def join(files: Sequence[Path], origin_field: str, output: IO[bytes]) -> Joined:
-    """Write to *output* the items of *files*, of each page those of its last delivery.
+    """Write the items of *files* to *output*: of each page, those of its last delivery.
 
     Raises:
-        ConfigurationError: As of `require_readable`.
-        OSError: A file cannot be read, or *output* not be written.
+        ConfigurationError: As for `require_readable`.
+        OSError: A file cannot be read, or *output* cannot be written.
     """
     require_readable(files)
     done = Joined()
@@ -118,7 +118,7 @@ def join(files: Sequence[Path], origin_field: str, output: IO[bytes]) -> Joined:
             origin = _origin(line.item, origin_field)
             if origin is None:
                 done.without_origin += 1
-            elif last.get(origin[0]) != origin[1]:  # or it came since it was read
+            elif last.get(origin[0]) != origin[1]:  # or it was added since the 1st pass
                 done.doubles += 1
                 continue
             done.items += 1
@@ -127,7 +127,7 @@ def join(files: Sequence[Path], origin_field: str, output: IO[bytes]) -> Joined:
 
 
 def _origin(item: dict[str, Any], name: str) -> tuple[bytes, int] | None:
-    """The mark of *item*'s page, and when its delivery was."""
+    """The mark of *item*'s page, and the time of its delivery; ``None`` if not told."""
     value = item.get(name)
     found = ORIGIN.fullmatch(value) if isinstance(value, str) else None
     return (bytes.fromhex(found[1]), int(found[2])) if found else None
@@ -138,7 +138,7 @@ class _Write(Protocol):
 
 
 def _writer(output: IO[bytes], columns: list[str]) -> _Write:
-    """Writes items to *output*: as CSV with *columns*, if there are any."""
+    """What writes items to *output*: as CSV with *columns*, if there are any."""
     if not columns:
         return lambda item: _put_json(output, item)
     row = io.StringIO()
@@ -167,7 +167,7 @@ def _put(output: IO[bytes], text: str) -> None:
 
 
 def lines_of(file: Path) -> Iterator[Line]:
-    """The items of *file*, in their order, and what was cut.
+    """The items of *file* in their order, and what was cut.
 
     Raises:
         OSError: It cannot be read.
@@ -191,12 +191,12 @@ def _bounded(file: IO[bytes]) -> Iterator[bytes]:
         if len(line) == MAX_LINE and not line.endswith(b"\n"):
             while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
                 pass
-            line = b"{"  # which is no item
+            line = b"{"  # no item, so it counts as cut
         yield line
 
 
 def _read(line: bytes) -> tuple[dict[str, Any] | None, bool]:
-    """The item of *line*, and whether something of it was cut.
+    """The item in *line*, and whether something in it was cut.
 
     A node that was killed leaves half a line, and one that goes on with the file
     appends its first item to that.
@@ -230,7 +230,7 @@ def _rows(file: BinaryIO) -> Iterator[Line]:
 
 
 class _Ends:
-    """Lines, and whether the last that was given ends with a line break."""
+    """Gives lines, and says whether the last one given ends with a line break."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = iter(lines)

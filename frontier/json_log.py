@@ -1,4 +1,4 @@
-"""Logs as JSON: one object in each line, whatever is logged.
+"""Writes logs as JSON: one object in each line, whatever is logged.
 
 The members are ``timestamp`` (RFC 3339, UTC, milliseconds), ``level``, ``logger``,
 ``message``, ``node``, ``crawl``; ``spider`` where the record has one; ``exception`` and
@@ -6,7 +6,7 @@ The members are ``timestamp`` (RFC 3339, UTC, milliseconds), ``level``, ``logger
 
 1.  A record is one line, whatever is in it: control characters, line breaks and
     everything beyond ASCII are escaped.
-2.  No record raises: what cannot be formatted is written as it was given, and why.
+2.  No record raises: one that cannot be formatted is written as given, and says why.
 3.  An exception that nobody has caught, in any thread, is a record too.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SETTING = "FRONTIER_LOG_FORMAT"
 JSON = "json"
 MAX_LINE = 1 << 20
-"""Characters of a line that `read` reads."""
+"""Most characters of a line that `read` reads."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +38,12 @@ _names: WeakKeyDictionary[object, tuple[str, str]] = WeakKeyDictionary()
 
 
 def name(spider: object, node: str, crawl: str = "") -> None:
-    """Have records of *spider*, or of this process if it has no other, be of *node*."""
+    """Put *node* and *crawl* in records of *spider*; in all, if it is the only one."""
     _names[spider] = (node, crawl)
 
 
 def line(at: float, level: str, logger: str, message: str, **more: str) -> str:
-    """A record of the time *at*, in seconds since the Unix epoch."""
+    """The line of a record from the time *at*, in seconds since the Unix epoch."""
     when = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
     told = {
         "timestamp": when.removesuffix("+00:00") + "Z",
@@ -56,16 +56,16 @@ def line(at: float, level: str, logger: str, message: str, **more: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """*text* without half characters, which not every reader of JSON takes."""
+    """*text* without lone surrogates, which not every reader of JSON takes."""
     return text.encode("utf-8", "replace").decode()
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats each record as one line of JSON, as ``FRONTIER_LOG_FORMAT`` has it."""
+    """Formats each record as one line of JSON, for ``FRONTIER_LOG_FORMAT = "json"``."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """The line, without a line break."""
         message, more = self._message(record), {}
         spider = getattr(record, "spider", None)
         if spider is not None:
@@ -155,7 +155,7 @@ def _log(
 
 
 def read(text: str) -> dict[str, str] | None:
-    """The members of a record that are text; `None` if *text* is no record."""
+    """The text members of the record *text*; `None` if *text* is no record."""
     if not text.startswith("{") or len(text) > MAX_LINE:
         return None
     try:

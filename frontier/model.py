@@ -16,10 +16,11 @@ _BLOCK = 1 << 20
 
 
 class FileBody:
-    """The bytes of a file, which is not changed any more, and may be without a name.
+    """The bytes of a file that no longer changes, and may have no name.
 
     They are read a part at a time. A map of the file would do, too, but it counts as
-    memory of the process where that is limited, and a disk that fails would kill it.
+    the process's memory where that is limited, and a failing disk would kill the
+    process.
     """
 
     def __init__(self, file: IO[bytes], digests: Mapping[str, str] | None = None):
@@ -52,7 +53,7 @@ class FileBody:
 Body = bytes | FileBody
 """Bytes of a body: in memory, or in a file without a name if they are many.
 
-Both have a length and are sliced to bytes; neither is changed.
+Both have a length, and a slice of either is `bytes`; neither is changed.
 """
 
 
@@ -80,7 +81,7 @@ class Lease:
     token: int
     """The fencing token; grows with each acquisition."""
     holder: str = ""
-    """The name of this node on the map that it was taken under."""
+    """The name of this node on the membership map under which the lease was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Unmodified:
 
     original: Original
     digest: str
-    """Of its payload, as the index spells it."""
+    """The digest of its payload, as the index spells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,13 @@ class Found:
     via: str
     """The URL that led to it; empty for a seed."""
     hops: str | None
-    """A letter for each step from the seed; empty for a seed, ``None``: not known."""
+    """A letter for each step from the seed; empty for a seed, ``None`` if not known."""
     seed: str
-    """That it was found from; empty for a seed, or if it is not known."""
+    """The seed it was found from; empty if it is a seed, or if that is not known."""
 
     @property
     def is_seed(self) -> bool:
-        """Whether it is one."""
+        """Whether the URL is a seed."""
         return self.hops == ""
 
 
@@ -123,13 +124,13 @@ class Attempt:
 
     url: str
     status: int
-    """Of HTTP, or one of Heritrix's ``FetchStatusCodes``, which are below 0."""
+    """HTTP's, or one of Heritrix's ``FetchStatusCodes``, which are below 0."""
     started: float
-    """Seconds since the Unix epoch; 0 if nothing was sent."""
+    """When it was sent, in seconds since the Unix epoch; 0 if nothing was sent."""
     ended: float
     found: Found | None = None
     size: int = -1
-    """Of the body, in bytes; -1 if there is none."""
+    """The size of the body, in bytes; -1 if there is none."""
     mime: str = ""
     notes: tuple[str, ...] = ()
     """Annotations of the crawl log."""
@@ -137,30 +138,30 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Where a response is from that no server sent."""
+    """The origin of a response that no server sent."""
 
     by: str
     """The class of a download handler, or what else is known of its maker."""
     requested: str
-    """The URL that was asked for; the page may be of another."""
+    """The URL that was asked for; the page may have another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """One HTTP request and its response, as they crossed the wire.
 
-    Or, with *made*, a document that came about otherwise, in Scrapy's words: the
-    heads are then no server's, and only tell status and type.
+    Or, with *made*, a document that came about otherwise, as Scrapy describes it: no
+    server sent the heads then, and they only tell status and type.
     """
 
     url: str
     started: float
-    """Seconds since the Unix epoch at which the request was sent."""
+    """When the request was sent, in seconds since the Unix epoch."""
     request_head: bytes
     """Request line and header lines, each ended by CRLF, then an empty line."""
     request_body: bytes
     response_head: bytes
-    """As the request's; empty where the server sent no head."""
+    """Like the request's; empty if the server sent no head."""
     response_body: Body
     """The entity body: transfer coding undone, content coding kept."""
     status: int
@@ -170,11 +171,11 @@ class Exchange:
     protocols: tuple[str, ...] = ()
     """Values of WARC-Protocol; empty if they are not known."""
     cipher_suite: str | None = None
-    """Of TLS, as IANA names it; ``None`` if there is none, or none is known."""
+    """TLS's, as IANA names it; ``None`` if there is none, or none is known."""
     unmodified: Unmodified | None = None
     """What a 304 that we asked for stands for."""
     framing: str = ""
-    """What of the response is not as its head says; empty if it is as usual."""
+    """How the response differs from what its head says; empty if it is as usual."""
     found: Found | None = None
     """How its URL was found; ``None`` if nothing is known of it."""
     fetch_ms: int = -1
@@ -186,7 +187,7 @@ class Exchange:
 
     @property
     def method(self) -> str:
-        """Of the request, as it was sent."""
+        """The request's method, as it was sent."""
         return self.request_head.partition(b" ")[0].decode("latin-1")
 
 
@@ -201,9 +202,9 @@ class Original:
     length: int
     """Compressed length of the original's record, in bytes."""
     minted: bool = field(default=False, compare=False)
-    """Whether its record id follows from these facts: whether we wrote it."""
+    """Whether we wrote it, so that its record id follows from these facts."""
     source: str = field(default="", compare=False)
-    """The CDX server that reported it, where no crawl of the collection has it."""
+    """The CDX server that reported it, if no crawl of the collection has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +214,9 @@ class Stored:
     file: str
     """Name of the WARC file without ``.open`` and without its directory."""
     offset: int
-    """Of the response or revisit record's gzip member, in bytes."""
+    """The offset of the response or revisit record's gzip member, in bytes."""
     length: int
-    """Of that gzip member, in bytes."""
+    """The length of that gzip member, in bytes."""
     record_id: str
     """``<urn:uuid:...>`` of the response or revisit record."""
     date: str
@@ -230,10 +231,10 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Outlinks:
-    """What the callback of a page yielded requests for."""
+    """The URLs for which the callback of a page yielded requests."""
 
     page: Future[Stored]
-    """Where the page is written; done before this is."""
+    """Where the page is written, which is done before this is written."""
     links: tuple[tuple[str, str], ...]
     """Each URL once, with its hop letter, in the order in which they came."""
     left_out: int = 0

@@ -1,4 +1,4 @@
-"""Item pipelines: where an item's response is archived, and items without doubles."""
+"""Item pipelines: they say where an item's response is archived, and drop doubles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
-    """Return *params*, which URIs in ``FEEDS`` may name, with ``frontier_node``.
+    """Return *params*, which URIs in ``FEEDS`` may name, with ``frontier_node`` added.
 
     The add-on sets it as ``FEED_URI_PARAMS``, unless the project has its own.
     """
@@ -45,8 +45,8 @@ class ItemOriginMiddleware:
     """Notes which request each item came from, for our pipelines, and in the item.
 
     It is a spider middleware because item pipelines do not learn that. Unless one of
-    our pipelines or ``FRONTIER_ITEM_ORIGIN_FIELD`` asks for it, it is left out: it
-    would cost each item as much as Scrapy's own work.
+    our pipelines or ``FRONTIER_ITEM_ORIGIN_FIELD`` needs it, it is left out: it would
+    cost each item as much as Scrapy's own work.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -79,7 +79,7 @@ class ItemOriginMiddleware:
             yield each
 
     def _tell(self, item: Any, request: Request) -> None:
-        """Write into *item* which delivery of which page it is of."""
+        """Write into *item* which page it is from, and which delivery of that."""
         origin = self._origins.delivery(request)
         if origin is None:
             return
@@ -109,8 +109,8 @@ class WarcPipeline:
     (``sha256:<hex>``) and ``type``, which is ``response`` or ``revisit``. A revisit has
     ``refers_to`` too, a dict with the ``url``, ``date`` and ``crawl_id`` of the
     original. Items that have no such field, or whose response is not archived, pass
-    unchanged. Put it before pipelines that replace items. It waits until the record is
-    on disk.
+    unchanged. Put it before pipelines that replace items. Each item waits until its
+    record is on disk.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -147,15 +147,15 @@ class WarcPipeline:
 
 
 class UniqueItemsPipeline:
-    """Drops items whose id another page of the crawl has given, on any node.
+    """Drops items with an id that another page of the crawl has given, on any node.
 
-    The id is the item's field ``FRONTIER_ITEM_ID_FIELD``; an item without it is passed
-    on. Put the pipeline behind those that drop items for other reasons.
+    The id is in the field that ``FRONTIER_ITEM_ID_FIELD`` names; an item without it is
+    passed on. Put the pipeline after those that drop items for other reasons.
 
-    1.  An item is dropped only for one of another page, or for an earlier one of the
-        same callback. If a page is fetched again after a kill, its items are not
-        dropped: nobody knows whether the first ones are in the feed.
-    2.  While the store does not answer items wait here, and their pages are not done.
+    1.  An item is dropped only if another page gave its id, or the same callback did
+        before. If a page is fetched again after a kill, its items are not dropped:
+        nobody knows whether the first ones are in the feed.
+    2.  While the store does not answer, items wait here, and their pages are not done.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -165,7 +165,7 @@ class UniqueItemsPipeline:
         self._origins.want()
         self._field = self._session.config.item_id_field
         self._given: WeakKeyDictionary[Request, set[bytes]] = WeakKeyDictionary()
-        """The ids that the page of a request has given."""
+        """The ids that the page of each request has given."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -197,7 +197,7 @@ class UniqueItemsPipeline:
         """The mark of the page that gave *digest* first; empty if the crawl is gone.
 
         Raises:
-            StoreError: It cannot be asked, and this node ends.
+            StoreError: The store cannot be asked; this node ends.
         """
         node = self._session.node
         number = int.from_bytes(digest[:4]) % node.config.partitions
@@ -231,13 +231,13 @@ class UniqueItemsPipeline:
 
 
 def _digest_of(value: Any) -> bytes:
-    """16 bytes that stand for *value*, in all processes."""
+    """16 bytes that stand for *value*, the same in all processes."""
     text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
 def stamp(stored: Stored) -> dict[str, Any]:
-    """The WARC record of an item, as its field says it."""
+    """Where an item's response is archived, as the item's field says it."""
     facts: dict[str, Any] = {
         "file": stored.file,
         "offset": stored.offset,
@@ -269,7 +269,7 @@ class Origins:
         self._noted: dict[int, tuple[Any, Request, int]] = {}
 
     def want(self) -> None:
-        """From now on somebody takes what is noted; each who wants does so once."""
+        """Keep what is noted from now on, for one more caller of `take`."""
         self._wanted += 1
         if self._wanted > 1:
             return
@@ -283,7 +283,7 @@ class Origins:
             self._noted[id(item)] = (item, request, self._wanted)
 
     def take(self, item: Any) -> Request | None:
-        """The request that *item* came from; forgotten once all have asked."""
+        """The request that *item* came from; forgotten once all takers have it."""
         known, request, left = self._noted.pop(id(item), (None, None, 0))
         if request is not None and left > 1:
             self._noted[id(item)] = (known, request, left - 1)
@@ -302,9 +302,9 @@ class Origins:
         return hashlib.sha256(delivery.identity).digest()[:16]
 
     def delivery(self, request: Request) -> str | None:
-        """That in hex, and when its first item came by the server's clock, in ms.
+        """The mark in hex, and when its first item came, by the server's clock, in ms.
 
-        The same for all items of a delivery; see `frontier.item_files`.
+        It is the same for all items of a delivery; see `frontier.item_files`.
         """
         known = self._deliveries.get(request)
         if known is None and (page := self.page(request)) is not None:

@@ -1,14 +1,14 @@
-"""Files that are elsewhere, as on S3 or a web server, read by ranges through fsspec.
+"""Reads files that are elsewhere, such as on S3 or a web server, by ranges with fsspec.
 
 What always holds:
 
-1.  They are only read: what a path of one is asked for writes nothing. Uploads
-    (`frontier.warc.upload`) take from here the storage alone.
+1.  They are only read: no method of a path writes. Uploads (`frontier.warc.upload`)
+    take nothing but the storage from here.
 2.  Each read asks for its range. A server that gives none is named, and nothing of its
-    file is used: it would send all of it for each record.
-3.  One that was replaced is told from what it was by the server's tag or time, or by
-    its size and its ends.
-4.  What a server does is an `OSError` that names the URL, as of any file.
+    file is used: it would send the whole file for each record.
+3.  A file that was replaced is recognized by the server's tag or time, or by its size
+    and its ends.
+4.  A server's failure is an `OSError` that names the URL, as for any file.
 
 fsspec, and what it needs for the scheme, is imported when a URL is given.
 """
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AHEAD = 1 << 23
-"""Bytes that are asked for beyond a read, of a file that is read from begin to end."""
+"""Bytes that are asked for beyond a read, if a file is read from beginning to end."""
 _URL = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _GONE = frozenset({404, 410})
 _WEB = frozenset({"http", "https"})
 _TAGS = ("ETag", "LastModified", "Last-Modified", "mtime", "modification_time")
 _NO_RANGES = "its server gives no ranges, and without them it is not read"
 _FSSPECS = re.compile("support range requests|than requested")
-"""What it says of an answer with all of the file."""
+"""What fsspec says of an answer with the whole file."""
 _NO_NAMES = frozenset({"", ".", ".."})
 
 
@@ -55,7 +55,7 @@ def path_of(text: str) -> Path:
     """The path or URL *text*, as steps take it.
 
     Raises:
-        ConfigurationError: It is a URL of no file, or one with a password.
+        ConfigurationError: It is a URL that names no file, or one with a password.
     """
     from pathlib import Path
 
@@ -68,16 +68,16 @@ def path_of(text: str) -> Path:
     found = RemotePath(text.rstrip("/"))
     if _NO_NAMES & set(found.place.split("/")) or "\0" in text:
         raise ConfigurationError(f"{text!r} names no file")
-    return cast("Path", found)  # it has what steps ask of one
+    return cast("Path", found)  # it has what steps need of one
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemotePath:
-    """A URL that steps take for a `Path`: what they ask of one, and nothing else."""
+    """A URL that steps take for a `Path`: it has what they need of one, and no more."""
 
     url: str
     size: int | None = field(default=None, compare=False)
-    """In bytes, of one that was listed."""
+    """Its size in bytes, if it was listed."""
 
     def __fspath__(self) -> str:
         return self.url
@@ -88,7 +88,7 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """The last part of it."""
+        """The last part of its path."""
         return self.url.partition("?")[0].rpartition("/")[2]
 
     @property
@@ -105,7 +105,7 @@ class RemotePath:
         return self
 
     def exists(self) -> bool:
-        """Whether there is something; yes if nobody answers: who opens it is told."""
+        """Whether it exists; yes if nobody answers: opening it then says why."""
         try:
             return self.size is not None or self.is_dir() or bool(_facts(self.url))
         except FileNotFoundError:
@@ -114,7 +114,7 @@ class RemotePath:
             return True
 
     def is_dir(self) -> bool:
-        """Whether there are files below it. What web servers list is not looked at."""
+        """Whether there are files below it; web servers' listings are not looked at."""
         if self.size is not None or _is_web(self.url):
             return False
         try:
@@ -126,7 +126,7 @@ class RemotePath:
             return False
 
     def stat(self) -> Stat:
-        """Its size; 0 if that cannot be had."""
+        """Its size; 0 if that is not known."""
         try:
             size = _facts(self.url).get("size") if self.size is None else self.size
         except OSError:
@@ -151,23 +151,23 @@ class RemotePath:
 
 
 class Stat(NamedTuple):
-    """What `os.stat_result` has, of a file that is elsewhere."""
+    """What a file that is elsewhere has of an `os.stat_result`."""
 
     st_size: int
 
 
 class State(NamedTuple):
-    """Which bytes an open file has."""
+    """Tells which bytes an open file has."""
 
     size: int
     changed: int
-    """When it was written, in nanoseconds; of a remote file what stands for that."""
+    """When it was written, in nanoseconds; for a remote file, what stands for that."""
     node: int = 0
-    """Its i-node."""
+    """Its inode; 0 for a remote file."""
 
 
 def open_file(path: Path | str, *, ahead: bool = False) -> IO[bytes]:
-    """Open the file or URL *path* for reading; with *ahead*, from begin to end.
+    """Open the file or URL *path* for reading; with *ahead*, from beginning to end.
 
     Raises:
         OSError: It cannot be read, or is elsewhere and gives no ranges.
@@ -197,7 +197,7 @@ def read_remote(url: str, limit: int) -> bytes:
 
 
 def state_of(file: IO[bytes]) -> State:
-    """Which bytes *file* has; it comes from `open_file`."""
+    """Which bytes *file*, from `open_file`, has."""
     if isinstance(file, _Ranged):
         return State(file.size, file.changed)
     found = os.fstat(file.fileno())
@@ -205,12 +205,12 @@ def state_of(file: IO[bytes]) -> State:
 
 
 def is_here(file: IO[bytes]) -> bool:
-    """Whether *file*, of `open_file`, is one of this machine."""
+    """Whether *file*, from `open_file`, is on this machine."""
     return not isinstance(file, _Ranged)
 
 
 class _Ranged(io.RawIOBase):
-    """A file of fsspec's, whose faults are `OSError`."""
+    """A file of fsspec's, whose errors are `OSError`."""
 
     def __init__(self, url: str, ahead: bool) -> None:
         self._file: IO[bytes] = io.BytesIO()
@@ -222,9 +222,9 @@ class _Ranged(io.RawIOBase):
         size = facts.get("size")
         if size is None or not facts.get("partial", True):
             raise OSError(errno.ESPIPE, _NO_RANGES, url)
-        if _is_web(url):  # or it would ask again
+        if _is_web(url):  # or fsspec would ask again
             how["size"] = size
-        if size:  # of nothing there is no range
+        if size:  # an empty file has no range
             try:
                 self._file = storage.open(where, "rb", block_size=AHEAD, **how)
             except Exception as error:
@@ -267,7 +267,7 @@ class _Ranged(io.RawIOBase):
 
 
 def _facts(url: str) -> dict[str, Any]:
-    """What is said of *url*.
+    """What the storage says of *url*.
 
     Raises:
         OSError: It is not there, or nobody answers.
@@ -281,11 +281,11 @@ def _facts(url: str) -> dict[str, Any]:
 
 
 def _failed(url: str, error: Exception) -> OSError:
-    """*error*, of which each storage has its own, as of a file."""
+    """*error*, of whatever type the storage raises, as the `OSError` of a file."""
     cause = error.__cause__
     if isinstance(error, FileNotFoundError):
         is_gone = cause is None or getattr(cause, "status", 0) in _GONE
-        if _is_web(url) and not is_gone:  # fsspec says it of each failure
+        if _is_web(url) and not is_gone:  # fsspec raises it for any failure
             return OSError(errno.EIO, str(cause)[:300] or type(cause).__name__, url)
         return FileNotFoundError(errno.ENOENT, "there is no such file", url)
     reason = str(error).partition("\n")[0][:300] or type(error).__name__
@@ -302,14 +302,14 @@ def _is_web(url: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def storage_of(url: str) -> tuple[Any, str]:
-    """What reads and writes *url*, and what it calls it.
+    """The storage that reads and writes *url*, and its name for it there.
 
     Raises:
         ConfigurationError: A package is not installed, or nobody knows the scheme.
-        OSError: The server does not answer, of one that is asked at once.
+        OSError: The storage asks its server at once, which does not answer.
     """
     how: dict[str, Any] = {"use_listings_cache": False}
-    if _is_web(url):  # a range of what was packed on its way is of no use
+    if _is_web(url):  # a range of a body compressed for transfer is of no use
         how["headers"] = {"Accept-Encoding": "identity"}
         how["client_kwargs"] = {"trust_env": True}  # proxies of the environment
     try:
@@ -321,6 +321,6 @@ def storage_of(url: str) -> tuple[Any, str]:
             f"{without_secrets(url)}: {error}; for files that are elsewhere install: "
             "pip install 'frontier-crawl[remote]'"
         ) from None
-    except Exception as error:  # some ask at once, as FTP
+    except Exception as error:  # some ask at once, such as FTP
         raise _failed(url, error) from error
     return storage, where

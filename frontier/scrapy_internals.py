@@ -1,8 +1,8 @@
 """What Scrapy has no public name for, and what its versions do in different ways.
 
-The rest of the frontier has no check of a version, and no private name of Scrapy's
+The rest of the frontier checks no version, and uses no private name of Scrapy's
 (`tests/test_scrapy_internals.py`). Tried on 2.16.0, 2.17.0, 2.18.0 and 2.19.0 (`make
-compat`). Since 2.18 `CloseSpider` is heard when a spider is opened, a header line
+compat`). Since 2.18, `CloseSpider` is heeded when a spider is opened, a header line
 without a colon is left out and fails no download, and robots.txt parsers know the
 Crawl-delay.
 """
@@ -83,18 +83,18 @@ logger = logging.getLogger(__name__)
 
 
 def let_twisted_log() -> None:
-    """Have Twisted write no errors to stderr itself, beside what it logs.
+    """Keep Twisted from writing errors to stderr itself, besides logging them.
 
-    It does until logging is begun in its way, which Scrapy does not.
+    It does so until its own logging is begun, which Scrapy does not do.
     """
     if globalLogBeginner._temporaryObserver is not None:
         shows = warnings.showwarning
         globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
-        warnings.showwarning = shows  # it takes warnings, too
+        warnings.showwarning = shows  # it takes over warnings, too
 
 
 def heed_log_format() -> None:
-    """Have the handler that Scrapy makes for its log write JSON, if settings say so.
+    """Have the handler of Scrapy's log write JSON, if settings say so.
 
     Scrapy makes it before there is an add-on, and again with a spider's settings. There
     is no setting for its formatter.
@@ -123,11 +123,11 @@ __all__ = [
     "LenientProtocol",
     "wrap_twisted_exceptions",
 ]
-"""What is passed on from here."""
+"""Names that are imported from here because they are not public in Scrapy."""
 
 _MAXSIZE = "download_maxsize"
 EXCERPT_FLAG = "excerpt"
-"""The flag of a response that has not all of the answer, as was wanted."""
+"""The flag of a response that has only a part of the answer, as was wanted."""
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -135,7 +135,7 @@ FEED_HELD_UP = (
     "the items of a feed cannot be written: %s; their pages count as done when they can"
 )
 
-if TYPE_CHECKING:  # what the newest has
+if TYPE_CHECKING:  # what the newest version has
     from scrapy.core.downloader.handlers.http11 import (
         _LenientHTTP11ClientFactory as LenientFactory,
     )
@@ -157,7 +157,7 @@ else:
             """Leaves out header lines without a colon, as Scrapy does since 2.18."""
 
             def lineReceived(self, line: bytes) -> None:  # noqa: N802 (Twisted's name)
-                """Forget the header before *line* if it is none."""
+                """Forget the header before *line* if it has no colon."""
                 known = self._partialHeader
                 if self.state == HEADER and known and line[:1] not in {b" ", b"\t"}:
                     header = b"".join(known)
@@ -167,7 +167,7 @@ else:
                 super().lineReceived(line)
 
         class LenientFactory(_HTTP11ClientFactory):
-            """Says nothing of each connection, as Scrapy's."""
+            """Logs nothing about each connection, like Scrapy's."""
 
             noisy = False
 
@@ -178,7 +178,7 @@ class Spiders(NamedTuple):
     call: Call
     handle: Handle
     on_error: Callable[..., Any]
-    """What is done with an exception of a spider's."""
+    """Handles an exception that a spider has raised."""
     process: Callable[..., Awaitable[None]]
     """Sends an item with its ``response`` through the pipelines, and tells what came of
     it."""
@@ -209,7 +209,7 @@ class BaseHandler(HTTP11DownloadHandler):
         )
 
     def warn_of_loss(self, error: BaseException, url: str) -> None:
-        """Say once that a body is not whole, where Scrapy's reader has not."""
+        """Warn once that a body is not whole, unless Scrapy's reader has done so."""
         if not isinstance(error, ResponseDataLossError):
             return
         if not self._fail_on_dataloss_warned:
@@ -218,19 +218,19 @@ class BaseHandler(HTTP11DownloadHandler):
 
 
 class BaseAgent(_ScrapyAgent):
-    """Scrapy's agent, which sends one request, with places for what is done here."""
+    """Scrapy's agent, which sends one request, with hooks for what is done here."""
 
     wanted = 0
     """How many bytes of the answer are wanted, whatever its size; 0 for all."""
     spool: Any = None
-    """What takes the body, in place of memory (`frontier.download.body_spool`)."""
+    """Takes the body, in place of memory (`frontier.download.body_spool`)."""
 
     def limit_of(self, request: Request) -> int:
         """The largest body that Scrapy is to get for *request*, in bytes; 0: any."""
         return int(request.meta.get(_MAXSIZE, self._maxsize))
 
     def prepare(self, agent: Any, request: Request) -> None:
-        """Change *agent*, Twisted's, which is to send *request*."""
+        """Change Twisted's *agent*, which is to send *request*."""
 
     @override
     def _get_agent(self, request: Request, timeout: float) -> Any:
@@ -250,7 +250,7 @@ class BaseAgent(_ScrapyAgent):
         if not (self.wanted or (self.spool is not None and self.spool.most)):
             return super()._cb_bodyready(txresponse, request)
         limit = request.meta.get(_MAXSIZE)
-        request.meta[_MAXSIZE] = 0  # no limit, while Scrapy looks at it
+        request.meta[_MAXSIZE] = 0  # no limit while Scrapy looks at it
         try:
             return super()._cb_bodyready(txresponse, request)
         finally:
@@ -260,9 +260,9 @@ class BaseAgent(_ScrapyAgent):
 
 
 class BodyReader(_ResponseReader):
-    """Scrapy's reader of a body, which ends where enough has come.
+    """Scrapy's reader of a body, which ends it once enough has come.
 
-    With a spool the body goes there, which may take its time.
+    If there is a spool, the body goes there, which may take some time.
     """
 
     wanted = 0
@@ -298,7 +298,7 @@ class BodyReader(_ResponseReader):
 
     @override
     def _finish_response(self, *args: Any, **kwargs: Any) -> None:
-        """Finish when the spool has all of the body, which may be now."""
+        """Finish once the spool has the whole body, which may be now."""
         self._ends = True
 
         def finish() -> None:
@@ -312,7 +312,7 @@ class BodyReader(_ResponseReader):
 
 
 class BaseCookies(ScrapysCookiesMiddleware):
-    """Scrapy's cookies, with a place to put them elsewhere."""
+    """Scrapy's middleware for cookies, with a hook to put them elsewhere."""
 
     def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
         """Put *cookies*, which came with *request* or its response, into *jar*."""
@@ -341,12 +341,12 @@ def meta_refresh_of(crawler: Crawler) -> ScrapysMetaRefreshMiddleware | None:
 
 
 def use_own_url(response: TextResponse) -> None:
-    """Have links of *response* be relative to its own URL, whatever its base says."""
+    """Resolve links of *response* against its own URL, whatever its base says."""
     _baseurl_cache[response] = response.url
 
 
 class BaseRobots(ScrapysRobotsTxtMiddleware):
-    """Scrapy's middleware of robots.txt, with names for what it does."""
+    """Scrapy's middleware for robots.txt, with public names for what it does."""
 
     def agent_of(self, request: Request) -> str | bytes | None:
         """The name that rules are looked up by."""
@@ -361,7 +361,7 @@ class BaseRobots(ScrapysRobotsTxtMiddleware):
 
 
 def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
-    """The Crawl-delay of *rules* for *agent*; before 2.18 of what *rules* wrap."""
+    """The Crawl-delay of *rules* for *agent*; before 2.18, from what *rules* wrap."""
     known: Any = rules if hasattr(rules, "crawl_delay") else getattr(rules, "rp", None)
     if not hasattr(known, "crawl_delay"):
         return None
@@ -381,7 +381,7 @@ async def tell_robots_parsed(
 
 
 def _slot_of(crawler: Crawler) -> Any:
-    """The engine's slot: what is in progress, and whether it closes; or `None`."""
+    """The engine's slot, if any: what is in progress, and whether it is closing."""
     engine: Any = crawler.engine
     return engine._slot
 
@@ -393,7 +393,7 @@ def leave_out(settings: BaseSettings, name: str, cls: type) -> None:
 
 
 def in_progress(crawler: Crawler) -> set[Request]:
-    """The requests that the engine has not done with."""
+    """The requests that the engine is not done with."""
     slot = _slot_of(crawler)
     return slot.inprogress if slot is not None else set()
 
@@ -401,7 +401,7 @@ def in_progress(crawler: Crawler) -> set[Request]:
 class FeedFiles:
     """The files of ``FEEDS``, which Scrapy writes to through buffers.
 
-    Of a feed that is stored elsewhere it is the file that is sent when the spider
+    For a feed that is stored elsewhere, it is the file that is sent when the spider
     closes. What a plug-in of the feed holds back, as gzip does, is not known here.
     """
 
@@ -409,15 +409,15 @@ class FeedFiles:
         self._crawler = crawler
         self._is_held_up = False
         self._claims: list[socket.socket] = []
-        """By which other processes see which files this one writes."""
+        """Sockets by which other processes see which files this one writes."""
         crawler.signals.connect(self._claim, signal=signals.spider_opened)
 
     def _claim(self) -> None:
-        """Warn of each file that another process of this machine writes, too.
+        """Warn of each file that another process on this machine writes, too.
 
-        A name of Linux's for a socket says so, which ends with its process. A lock on
-        the file would not: that of a node without items is opened, and emptied, as the
-        spider closes.
+        A claim is an abstract socket of Linux's, whose name ends with its process. A
+        lock on the file would not do: a node without items opens its file, and empties
+        it, only as the spider closes.
         """
         exporter = self._crawler.get_extension(FeedExporter)
         for slot in exporter.slots if exporter is not None else ():
@@ -441,7 +441,7 @@ class FeedFiles:
                 self._claims.append(claim)
 
     def flush(self) -> bool:
-        """Have the system take what was written; false if it cannot: a full disk."""
+        """Hand what was written to the system; false if it fails, as on a full disk."""
         exporter = self._crawler.get_extension(FeedExporter)
         try:
             for slot in exporter.slots if exporter is not None else ():
@@ -479,7 +479,7 @@ def close_now(crawler: Crawler, reason: str) -> None:
     """Close the spider, in a handler of ``spider_opened``.
 
     Raises:
-        CloseSpider: That is how, since 2.18; before, nobody listens.
+        CloseSpider: That is how, since 2.18; earlier versions do not heed it.
     """
     if scrapy.version_info >= (2, 18):
         raise CloseSpider(reason)
@@ -491,9 +491,9 @@ def close_now(crawler: Crawler, reason: str) -> None:
 
 
 def forget_timeout(crawler: Crawler) -> None:
-    """Have the clock of Scrapy's ``CLOSESPIDER_TIMEOUT`` close nothing on this node.
+    """Stop the clock of Scrapy's ``CLOSESPIDER_TIMEOUT`` on this node.
 
-    It goes on while the crawl is paused. To be called when the spider is opened.
+    It goes on while the crawl is paused. Call this when the spider is opened.
     """
     extension = crawler.get_extension(ScrapysCloseSpider)
     if extension is not None and extension.task is not None:
@@ -502,7 +502,7 @@ def forget_timeout(crawler: Crawler) -> None:
 
 
 def change_limits(crawler: Crawler, pages: int, items: int, errors: int) -> None:
-    """Have Scrapy's ``CloseSpider`` close this node at other numbers; 0: at none.
+    """Change the counts at which Scrapy's ``CloseSpider`` closes this node; 0: never.
 
     Its clock is stopped: the time is counted for the whole crawl.
     """
@@ -514,7 +514,7 @@ def change_limits(crawler: Crawler, pages: int, items: int, errors: int) -> None
 
 
 def change_depth(crawler: Crawler, most: int) -> None:
-    """Have Scrapy follow links up to *most* from a seed; 0: all."""
+    """Have Scrapy follow links up to *most* steps from a seed; 0: all."""
     for middleware in spider_middlewares(crawler):
         if isinstance(middleware, DepthMiddleware):
             middleware.maxdepth = most
@@ -527,8 +527,8 @@ STOP_LOOK = 0.02
 def end_with_error(crawler: Crawler) -> None:
     """Have ``scrapy crawl`` exit with 1 when the spider is closed.
 
-    It does so where the crawler has no spider at the end. A program that runs the
-    crawler itself has an exit code of its own, and may look at the spider.
+    It does so if the crawler has no spider at the end. A program that runs the crawler
+    itself has an exit code of its own, and may look at the spider.
     """
     if "scrapy.cmdline" not in sys.modules:
         return
@@ -542,17 +542,17 @@ def end_with_error(crawler: Crawler) -> None:
 
 
 def stop_when_open(crawler: Crawler) -> asyncio.Event:
-    """Have a signal stop *crawler* when it is open, and not before it has closed.
+    """Have a signal wait, while *crawler* opens or closes, before it stops it.
 
-    Else the process would end at once where the signal comes while the spider opens or
-    closes: feeds would lack their end, and files and servers would be left behind.
-    Returns what is set when such a signal has come.
+    Otherwise a signal that comes while the spider opens or closes would end the process
+    at once: feeds would lack their end, and files and servers would be left behind.
+    Returns an event that is set once such a signal has come.
     """
     before, has_closed = crawler.stop_async, asyncio.Event()
     stopping = asyncio.Event()
 
     def opens() -> bool:
-        # Its property of later versions raises where there is no engine yet.
+        # The property of later versions raises if there is no engine yet.
         engine = vars(crawler).get("_engine", vars(crawler).get("engine"))
         return not (has_closed.is_set() or (engine and engine.running))
 
@@ -560,7 +560,7 @@ def stop_when_open(crawler: Crawler) -> asyncio.Event:
         stopping.set()
         while crawler.crawling and opens():  # noqa: ASYNC110 (no event of Scrapy's)
             await asyncio.sleep(STOP_LOOK)
-        # A close by itself ends in this function, too.
+        # A spider that closes by itself ends in this function, too.
         while crawler.crawling and is_closing(crawler):  # noqa: ASYNC110 (the same)
             await asyncio.sleep(STOP_LOOK)
         await before()
@@ -585,7 +585,7 @@ def stand_before_handlers(
 def stand_before_outcomes(crawler: Crawler, tell: Callable[[Request], object]) -> None:
     """Have *tell* called with each request that was sent, before its outcome counts.
 
-    That is what downloader middlewares have made of it, and may be another request.
+    The outcome is what downloader middlewares made of it, and may be another request.
     """
     engine: Any = crawler.engine
     before = engine._handle_downloader_output
@@ -648,7 +648,7 @@ def stand_before_pipelines(
 
 
 def tell_of_items_by(crawler: Crawler, signals: Callable[[Any], Any]) -> None:
-    """Have what *signals* makes of Scrapy's tell what came of an item."""
+    """Have what *signals* makes of Scrapy's signals tell what came of an item."""
     engine: Any = crawler.engine
     scraper = engine.scraper
     scraper.signals = signals(scraper.signals)
@@ -666,7 +666,7 @@ _slot_clock: Callable[[], float] = getattr(scrapys_downloader, "monotonic", time
 
 
 class Slots:
-    """The downloader's slots: who waits for a turn, and how long turns are apart."""
+    """The downloader's slots: what waits for a turn, and how far apart turns are."""
 
     def __init__(self, crawler: Crawler) -> None:
         engine: Any = crawler.engine
@@ -674,7 +674,7 @@ class Slots:
         self._downloader: Any = engine.downloader
 
     def every(self) -> list[str]:
-        """All that there are at present."""
+        """The keys of all slots that there are at present."""
         return list(self._downloader.slots)
 
     def given(self, key: str, what: str) -> float | None:
@@ -684,13 +684,13 @@ class Slots:
         return None if value is None else float(value)
 
     def usual_delay(self) -> float:
-        """What the settings give to all others."""
+        """The delay that the settings give to all other slots."""
         spider, settings = self._crawler.spider, self._crawler.settings
         own = settings.getfloat("DOWNLOAD_DELAY")
         return float(getattr(spider, "download_delay", own))
 
     def usual_concurrency(self) -> int:
-        """The same of requests at a time."""
+        """How many requests at a time the settings give to all other slots."""
         downloader = self._downloader
         return int(downloader.ip_concurrency or downloader.domain_concurrency)
 
@@ -709,7 +709,7 @@ class Slots:
         self._downloader._process_queue(slot)
 
     def on_new(self, give: Callable[[str], object]) -> None:
-        """Have *give* called with each slot that is made, before it is used."""
+        """Have *give* called with the key of each new slot, before the slot is used."""
         before = self._downloader._get_slot
 
         def get(*args: Any, **named: Any) -> Any:
@@ -733,7 +733,7 @@ class Slots:
         return None if slot is None else float(slot.delay)
 
     def wait(self, key: str) -> float:
-        """Seconds until what comes to *key* now has its turn, jitter left out."""
+        """Seconds until a request that came to *key* now had its turn, without jitter."""
         slot = self._downloader.slots.get(key)
         if slot is None or not slot.delay:
             return 0.0
@@ -743,8 +743,8 @@ class Slots:
     def draw_turn(self, key: str | None) -> float:
         """Seconds from the turn that *key* has just had to the next one.
 
-        Of a slot with a long delay the jitter is drawn here, and not by the slot, which
-        draws when a request waits in it: what waits elsewhere has to know when to come.
+        For a slot with a long delay, jitter is drawn here and not by the slot, which
+        draws when a request waits in it: what waits elsewhere must know when to come.
         """
         slot = self._downloader.slots.get(key)
         if slot is None:
@@ -759,7 +759,7 @@ class Slots:
     def turn_away(
         self, which: Callable[[Request], bool], error: Callable[[], Exception]
     ) -> None:
-        """Fail what waits for its turn, of *which*."""
+        """Fail with *error* those that *which* picks of the requests in the slots."""
         for slot in self._downloader.slots.values():
             entries = list(slot.queue)
             slot.queue.clear()
@@ -769,7 +769,7 @@ class Slots:
                     waiting.errback(error())
 
     def leave_out_jitter(self, key: str) -> None:
-        """Have the delay of *key* be exact, whether it exists or not."""
+        """Make the delay of the slot *key* exact, whether it exists yet or not."""
         settings = self._downloader.per_slot_settings
         settings[key] = {**settings.get(key, {}), "jitter": 0.0}
         slot = self._downloader.slots.get(key)
