@@ -733,7 +733,7 @@ class Slots:
         return None if slot is None else float(slot.delay)
 
     def wait(self, key: str) -> float:
-        """Seconds until a request that came to *key* now had its turn, without jitter."""
+        """Seconds until a request put into *key* now has its turn, without jitter."""
         slot = self._downloader.slots.get(key)
         if slot is None or not slot.delay:
             return 0.0
@@ -759,7 +759,7 @@ class Slots:
     def turn_away(
         self, which: Callable[[Request], bool], error: Callable[[], Exception]
     ) -> None:
-        """Fail with *error* those that *which* picks of the requests in the slots."""
+        """Fail with *error* those of the waiting requests that *which* picks."""
         for slot in self._downloader.slots.values():
             entries = list(slot.queue)
             slot.queue.clear()
