@@ -85,7 +85,7 @@ spare_imports()  # Scrapy imports this last of all that a node needs
 logger = logging.getLogger(__name__)
 
 LONG_DELAY = 10.0
-"""A delay between requests to a host, in seconds, that a closing node does not wait."""
+"""Delay between requests to a host, in seconds, too long for a closing node to wait."""
 LEAST_WAIT = 0.1
 """Seconds that a request waits even if its host may be asked again by now."""
 LOCAL_WAIT = 1.0

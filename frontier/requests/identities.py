@@ -190,7 +190,7 @@ def lines_of(target: str) -> list[Line]:
 
 
 def urls_in(name: str) -> Iterator[Line]:
-    """The lines of the file *name*; no more of a line is held than its limit.
+    """The lines of the file *name*; no line is held beyond its limit.
 
     Raises:
         ConfigurationError: It is not a file, or a line is too long or not UTF-8.

@@ -90,7 +90,7 @@ class LocalRequests(Part):
     def adopt(self, link: Link, error: NotSerializable) -> bool:
         """Adopt *link*, which *error* keeps out of the store; never waits.
 
-        Return false if it ends at once, as where the same is here and not over. It
+        Return false if it ends at once, such as when the same is here and not over. It
         waits until it is due.
         """
         request, mode = link.request, link.mode

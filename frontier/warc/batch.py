@@ -244,7 +244,7 @@ class BatchWriter:
             return
 
     def _claim(self, size: int) -> None:
-        """Claim room for *size* bytes; if there is none, let the file go: close it."""
+        """Claim room for *size* bytes; if there is none, close the file for removal."""
         if self._config.room is not None:
             try:
                 self._config.room.claim(size)

@@ -170,7 +170,7 @@ class Source:
                 return self.some(min(have, limit))
 
     def take_line_ends(self) -> bytes:
-        """The line ends that come next: all, or, if there are more, `GAP` + 1 bytes."""
+        """The line ends that come next: all of them, but at most `GAP` + 1 bytes."""
         ahead = self.peek(GAP + 1)
         return self.take(len(ahead) - len(ahead.lstrip(_LINE_ENDS)))
 

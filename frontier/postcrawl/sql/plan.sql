@@ -1,5 +1,6 @@
 -- Finds captures that are copies of an earlier one. Of captures with equal payloads, the
--- original is the earliest; if revisits refer to some of them, the earliest of those.
+-- original is the earliest; if some must stay, since a revisit refers to them or their file
+-- is only read, it is the earliest of those.
 --
 -- Equal payloads have the same payload_key: a capture that has a key alone has no copy. In
 -- the same way name_key finds a URL and second that two captures share. Each part reads the
