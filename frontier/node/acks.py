@@ -1,8 +1,8 @@
-"""Acks: what is done leaves the store, after everything that it produced.
+"""Acks: what is done leaves the store, once everything that it produced is safe.
 
 `DeliveryMarks` say which reservations were started, so that only these count as
-delivered. A node that is killed leaves what waited in its inbox reserved, too: that
-has not been tried, and comes no nearer to the dead letters for it.
+delivered. A node that is killed also leaves what waited in its inbox reserved: that
+has not been tried, and does not come nearer to the dead letters.
 
 What always holds:
 
@@ -13,13 +13,13 @@ What always holds:
 2.  A reservation whose lease is lost is not acked; its new holder has it.
 3.  A delivery mark never stands for another reservation: an id is used once.
 4.  Nothing waits for a delivery mark. It is sent as soon as the request is started,
-    with those of others, and has arrived long before a page could do any harm.
-5.  Whoever takes a partition over removes the delivery marks, after what they are
-    about.
-6.  The ids of forced pushes stay until what led to them is acked: if it is delivered
-    again instead, they are not queued again.
-7.  What is adopted (`frontier.node.delivery`) is in no store: in place of its ack its
-    mark is claimed no more, under the same conditions.
+    together with others, and has arrived long before a page could do any harm.
+5.  A node that takes a partition over removes the delivery marks after it has put back
+    the reservations that they are about.
+6.  The ids of forced pushes stay until the request that made them is acked: if it is
+    delivered again instead, they are not queued again.
+7.  An adopted request (`frontier.node.delivery`) is in no store: instead of an ack, the
+    claim on its mark is removed, under the same conditions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MOST = 5000
 
 
 class DeliveryMarks(Part):
-    """Marks what one node has started."""
+    """Marks the reservations that one node has started."""
 
     def __init__(self, node: Node) -> None:
         self._outage_retry = node.outage_retry
@@ -94,7 +94,7 @@ class DeliveryMarks(Part):
 
 
 def marks_call(keys: PartitionKeys, ids: Sequence[int], *, begun: bool) -> Call:
-    """The call that notes which reservations were started, or are over.
+    """The call that marks reservations as started, or removes their marks.
 
     Where there is no lease the partition was lost, and nothing is noted.
     """
@@ -133,13 +133,13 @@ class Acks:
         self._one_at_a_time = asyncio.Lock()
         self.acked = 0
         self.fault: KeyDamaged | None = None
-        """What this node has met: it acks nothing more, as of what it does now some may
-        be missing."""
+        """Damage that this node has met: it acks nothing more, as something that came
+        of a request may be missing."""
 
     def complete(self, reservation: Reservation) -> None:
         """Count *reservation* as done, callbacks and item pipelines included.
 
-        What its delivery has as `again` waits in its place from the ack on.
+        The `again` of its delivery, if any, waits in its place from the ack on.
         """
         if not reservation.delivery.is_through:
             self._inbox.finish(reservation)
@@ -147,7 +147,7 @@ class Acks:
         self._some.set()
 
     async def bury(self, reservation: Reservation, reason: str) -> None:
-        """Move *reservation* to the dead letter, when all that came of it is stored."""
+        """Move *reservation* to the dead letter once all that came of it is stored."""
         await self.settle([reservation])
         keys = self._keys.partition(reservation.lease.partition)
         call = bury_call(keys, reservation, reason)
@@ -184,7 +184,7 @@ class Acks:
     async def settle(self, reservations: Sequence[Reservation]) -> None:
         """Return when nothing that came of *reservations* is on this node alone.
 
-        First their links, then what parts have of them.
+        First their links are stored, then what parts have of them.
 
         Raises:
             KeyDamaged: The node has met it, now or before.
@@ -202,8 +202,9 @@ class Acks:
             lease = reservation.lease
             if reservation.key in self._inbox.open:
                 groups[lease.partition, lease.token].append(reservation)
-        # What is fetched again forces the same again: its ids go before the ack, those
-        # of all others after it, as a page that is not acked is delivered once more.
+        # A page that is fetched again makes the same forced pushes: their ids go before
+        # its ack. Those of other pages go after it, as a page that is not acked is
+        # delivered once more.
         await self._forget_forced(r for r in completed if r.delivery.again)
         lost = await self._inbox.send_fenced(
             self._calls(groups.values()), self._count_ended
@@ -222,7 +223,7 @@ class Acks:
         self._parts.call(Part.ended, ended)
 
     async def _release(self, adopted: list[Reservation]) -> None:
-        """Have the marks of what was *adopted* count as seen for good."""
+        """Remove the claims of *adopted*, so that their marks are seen for good."""
         done = [r.delivery for r in adopted if r.delivery.mark]
         if done:
             keys = [self._keys.partition(one.partition) for one in done]
@@ -238,7 +239,7 @@ class Acks:
         self._node.deliveries.note_acked(adopted)
 
     async def _forget_forced(self, reservations: Iterable[Reservation]) -> None:
-        """Remove the ids of what *reservations* forced: they come no more."""
+        """Remove the ids of what *reservations* forced: none of it comes again."""
         ids: dict[int, list[int]] = defaultdict(list)
         for reservation in reservations:
             for one, partition in reservation.delivery.forced.items():
@@ -268,7 +269,7 @@ class Acks:
         return asked
 
     def _count_ended(self, reply: Any, lease: Lease) -> None:
-        """Count the reservations that *reply* to one of these calls says were ended."""
+        """Count the reservations that one of these calls ended, by its *reply*."""
         if not isinstance(reply, list):
             self.acked += acked(reply, lease)
             return

@@ -1,13 +1,14 @@
-"""What is adopted on this node (`frontier.node.delivery`), from its test to its end.
+"""The adopted deliveries of this node (`frontier.node.delivery`), from test to end.
 
 What always holds:
 
-1.  Of what has one mark only one is here that is not over. All of a tree is new to the
-    tree, as the store says: else two pages that lead to each other would never end.
-2.  What is adopted waits in queues of its own, of the same names as those in the store
-    (`frontier.node.ready_queues`). It is handed out as a reservation that no store
-    has, under the lease of its host's partition, so that all holds that holds of
-    requests from there; `frontier.node.borrow` has the partition come here.
+1.  Of the deliveries with one mark, at most one is here that is not over. The store
+    says that all marks of a tree are new to that tree; without this rule, two pages
+    that lead to each other would never end.
+2.  Adopted deliveries wait in queues of their own, with the same names as those in the
+    store (`frontier.node.ready_queues`). They are handed out as reservations that no
+    store has, under the lease of their host's partition, so that the same rules hold
+    as for requests from there; `frontier.node.borrow` gets the partition for that.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class Adopted:
-    """Knows what is adopted and not over, and what of it waits."""
+    """Knows which adopted deliveries are not over, and which of them wait."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._claimed: dict[tuple[int, int], Delivery] = {}
-        """What was new and is not over, by its partition and mark."""
+        """Deliveries that were new and are not over, by partition and mark."""
         self._waiting: dict[int, dict[str, list[Delivery]]] = defaultdict(dict)
-        """By partition and queue; neither is empty."""
+        """Deliveries that wait, by partition and queue; no entry is empty."""
 
     def may_test(self, made: Delivery) -> bool:
-        """Whether *made* is to be tested.
+        """Whether *made* is to take the seen test.
 
-        Else it ends: the same is here already, or it is for others to make again.
+        If not, it ends: its mark is here already, or others will make it again.
         """
         deliveries = self._node.deliveries
         if deliveries.has_lost(made) or (made.mark and self._has(made)):
@@ -43,8 +44,8 @@ class Adopted:
         return True
 
     def accept(self, made: Delivery, wait: float = 0.0) -> None:
-        """Have *made*, which is new, be sent; in *wait* seconds at the earliest."""
-        # What was tested at the same time may be the same.
+        """Queue *made*, which is new, to be sent in *wait* seconds at the earliest."""
+        # Another one with its mark may have been tested at the same time.
         if not self.may_test(made):
             return
         if made.mark:
@@ -55,12 +56,12 @@ class Adopted:
             self.wait(made)
 
     def _has(self, delivery: Delivery) -> bool:
-        """Whether what has its mark is here, and was new. What is tested may not be."""
+        """Whether a delivery with its mark is here and was new; not one in test."""
         known = self._claimed.get((delivery.partition, delivery.mark))
         return known is not None and not self._node.deliveries.has_lost(known)
 
     def forget(self, delivery: Delivery) -> None:
-        """The mark of *delivery* was seen, or is not claimed any more."""
+        """Forget *delivery*: its mark was seen, or is no longer claimed."""
         place = (delivery.partition, delivery.mark)
         if self._claimed.get(place) is delivery:
             del self._claimed[place]
@@ -76,7 +77,7 @@ class Adopted:
         self._node.ready.changed.set()
 
     def look(self) -> None:
-        """End what waits and is for others to make again."""
+        """End those that wait here but are lost: others will make them again."""
         waiting = [
             (p, queue) for p, queues in self._waiting.items() for queue in queues
         ]
@@ -86,18 +87,18 @@ class Adopted:
 
     @property
     def partitions(self) -> set[int]:
-        """Those of what waits."""
+        """The partitions where something waits."""
         return set(self._waiting)
 
     def counts(self, partition: int) -> dict[str, int]:
-        """How much waits in *partition*, by queue."""
+        """How many wait in *partition*, by queue."""
         queues = self._waiting.get(partition, {})
         return {queue: len(waiting) for queue, waiting in queues.items()}
 
     def take(
         self, partition: int, queue: str, most: int | None = None
     ) -> list[Delivery]:
-        """What waits in *queue*, the first first; no more than *most*."""
+        """Take what waits in *queue*, the oldest first; no more than *most*."""
         queues = self._waiting.get(partition, {})
         waiting = queues.pop(queue, [])
         taken, rest = waiting[:most], waiting[len(waiting[:most]) :]

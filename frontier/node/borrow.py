@@ -1,19 +1,20 @@
 """Borrowing partitions: how a node comes to hold what the ring gives to another.
 
-What is adopted here (`frontier.node.delivery`) is sent, and a delivery ends, under the
-lease of a partition that another node may hold. Who needs it asks the holder for it,
-and acquires it: lease, guard, delays and fencing are those of any holder.
+A node sends what it has adopted (`frontier.node.delivery`), and ends deliveries, under
+the lease of a partition that another node may hold. A node that needs the partition
+asks the holder for it, then acquires it: lease, guard, delays and fencing are those of
+any holder.
 
 What always holds:
 
 1.  A partition has one holder, by its lease. To lend one is to release it once what
     was started there is done, and to leave it alone for `GRACE` seconds.
-2.  Nobody waits for anybody while holding: what a holder finishes before it hands a
-    partition over depends on no other partition, so two nodes that want each other's
-    both get them.
-3.  Who needs a partition of its own accord keeps it for `SLICE` seconds before it
-    hands it to another, and who does not does so at once. One that was borrowed is
-    given back as soon as it is not needed.
+2.  No holder waits for another node: what it finishes before it hands a partition over
+    depends on no other partition, so two nodes that want each other's partitions both
+    get them.
+3.  A holder that needs a partition itself keeps it for `SLICE` seconds before it lends
+    it; one that does not need it lends it at once. A borrowed partition is given back
+    as soon as it is no longer needed.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ if TYPE_CHECKING:
     from frontier.node.node import Node
 
 INTERVAL = 0.2
-"""Seconds between looks at what others want, and at what is needed."""
+"""Seconds between looks at what others want, and at what is needed here."""
 GRACE = 1.0
 """Seconds for which a partition that was lent is left to those who asked."""
 SLICE = 3.0
-"""Seconds that a node that needs a partition has it before others get it."""
+"""Seconds for which a node that needs a partition keeps it before others get it."""
 ASK = 1.0
-"""Seconds between questions for a partition; one is heeded for twice as long."""
+"""Seconds between questions for a partition; each is heeded for twice as long."""
 MAX_ASKED = 64
 """Partitions that a node asks for at once."""
 
 
 class Borrow:
-    """Decides which partitions a node has besides, and without, those of the ring."""
+    """Decides which partitions a node holds beyond those of the ring, and which not."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -48,14 +49,14 @@ class Borrow:
         self._deliveries = node.deliveries
         self._clock = node.monotonic
         self.wanted: set[int] = set()
-        """Partitions that others want, as hints have said since the last beat: this
-        node has them, or does not know that it has."""
+        """Partitions that others want, from hints since the last beat: this node has
+        their leases, perhaps without knowing it."""
         self._asked: dict[int, float] = {}
-        """Partitions that others want, and when they said so last."""
+        """Partitions that others want, and when they last said so."""
         self._lent: dict[int, float] = {}
-        """Partitions that others shall have, and until when; see `chosen`."""
+        """Partitions that are left to others, and until when; see `chosen`."""
         self._since: dict[int, float] = {}
-        """Since when partitions are held that are needed."""
+        """Since when each partition that is needed here is held."""
         self._needed: set[int] = set()
         self.moved: set[int] = set()
         """Partitions that were lent or borrowed."""
@@ -63,17 +64,17 @@ class Borrow:
         self._turn = 0
 
     def chosen(self, owned: set[int]) -> set[int]:
-        """What this node is to hold, given what it *owned* by the ring."""
+        """The partitions that this node is to hold; the ring gives it those *owned*."""
         now = self._clock()
         for partition in list(self._lent):
-            if partition in self._leases.held:  # what is under way there is not done
+            if partition in self._leases.held:  # what was started there is not done
                 self._lent[partition] = now + GRACE
             elif self._lent[partition] <= now:
                 del self._lent[partition]
         return (owned | self._wanted(owned)) - set(self._lent)
 
     def _wanted(self, owned: set[int]) -> set[int]:
-        """Partitions of others that are needed here: some of them."""
+        """Partitions of others that are needed here; of those not held, only some."""
         wanted = self._deliveries.partitions - owned
         held = wanted & set(self._leases.held)
         asked = sorted(wanted - held)
@@ -84,7 +85,7 @@ class Borrow:
         return held | set(asked)
 
     def ask(self, partitions: Iterable[int]) -> None:
-        """Others want *partitions*, which are held here."""
+        """Note that others want *partitions*, which are held here."""
         now = self._clock()
         self._asked |= dict.fromkeys(partitions, now)
         self._lend()
@@ -108,7 +109,7 @@ class Borrow:
         self._needed = needed - held
         if self.moved and now - self._loaded >= ASK:
             self._loaded = now
-            # Hints about what is borrowed go to the owners.
+            # Hints about borrowed partitions go to their owners, not to this node.
             owned = self._node.membership.ring.owned_by(self._node.config.node_id)
             await self._ready.load(held.difference(owned))
 

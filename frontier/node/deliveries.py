@@ -1,18 +1,19 @@
-"""The deliveries of a node: what is kept, ended or lost.
+"""The deliveries of a node: which are kept, ended or lost.
 
 What always holds:
 
-1.  A reservation is acked when nothing is left of its tree. So if the process is gone,
-    its request is delivered again, and leads to the rest once more.
-2.  A mark is claimed with the test, in one step, and stays so until all is done that
-    the request led to. A URL that is claimed is new to the delivery that has claimed
-    it, whichever process has that, and seen for all others. So no two nodes fetch it,
-    and after a kill only what was not done is fetched again, and what leads there.
-3.  A root whose own request is through its callbacks is *kept*: whoever has its
-    partition next leaves it alone, for as long as its keeper's name is on the map. So
-    no partition waits for another one to be handed over. It ends under the lease of its
-    partition, which is borrowed for that.
-4.  A tree whose root is lost is dropped: nothing of it is sent any more.
+1.  A reservation is acked when nothing is left of its tree. So if the process dies, its
+    request is delivered again, and leads to the rest once more.
+2.  A mark is claimed in one step with the seen test, and stays claimed until everything
+    that the request led to is done. A claimed URL is new to the delivery that has
+    claimed it, whichever process has that delivery, and seen for all others. So no two
+    nodes fetch it, and after a kill only what was not done is fetched again, and the
+    requests that lead there.
+3.  A root whose own request is through its callbacks is *kept*: the next holder of its
+    partition leaves it alone for as long as its keeper's name is on the map. So no
+    partition has to wait until another one is handed over. The root ends under the
+    lease of its partition, which is borrowed for that.
+4.  A tree whose root is lost is dropped: none of its requests is sent any more.
 """
 
 from __future__ import annotations
@@ -48,21 +49,21 @@ class Deliveries(Part):
         self._inbox = node.inbox
         self._acks = node.acks
         self.kept: dict[tuple[int, int], Delivery] = {}
-        """Roots that this node keeps, by their partitions and the ids there."""
+        """Roots that this node keeps, by partition and the reservation's id there."""
         self._ending: dict[Delivery, None] = {}
-        """Roots of which nothing is left but the ack."""
+        """Roots that only have to be acked."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_kept = False
         self._known: tuple[int, str] = (0, "")
 
     @property
     def partitions(self) -> set[int]:
-        """Those whose leases are needed for what this process alone can do."""
+        """Partitions whose leases are needed for what only this process can do."""
         ends = {r.reservation.lease.partition for r in self._ending if r.reservation}
         return self._adopted.partitions | ends
 
     def has_lost(self, delivery: Delivery) -> bool:
-        """Whether all that *delivery* stands on is for others to deliver again."""
+        """Whether all roots of *delivery* are lost, and others deliver them again."""
         return all(map(self._is_lost, delivery.roots))
 
     def _is_lost(self, root: Delivery) -> bool:
@@ -75,7 +76,7 @@ class Deliveries(Part):
         return not is_known or root.keeper != self._leases.name
 
     def through(self, reservation: Reservation) -> None:
-        """The request of *reservation* is done with."""
+        """Note that the request of *reservation* is done."""
         delivery: Delivery = reservation.delivery
         delivery.reservation = reservation
         if not delivery.is_adopted and delivery.left == 1:
@@ -93,18 +94,18 @@ class Deliveries(Part):
         self.end(delivery)
 
     async def _keep(self, root: Delivery, reservation: Reservation) -> None:
-        """Keep *root*, whoever has its partition; or drop it, if its lease is lost."""
+        """Keep *root* whoever holds its partition; drop it if its lease is lost."""
         keys = self._keys.partition(reservation.lease.partition)
         read = Call.command("HGET", keys.reserved, reservation.id)
         keep = keep_call(keys, reservation, root.keeper)
         _, entry = await self._outage_retry.retry([keep, read])
-        # A call before may have been done whose reply was lost.
+        # An earlier call whose reply was lost may have been executed.
         if not is_kept(entry, reservation, root.keeper):
             self.kept.pop(_place(reservation), None)
         self._inbox.forget(reservation)
 
     def end(self, delivery: Delivery) -> None:
-        """One thing less is left of *delivery*: itself, or what it had adopted."""
+        """Count one less as left of *delivery*: itself, or one that it had adopted."""
         less = [delivery]
         while less:
             one = less.pop()
@@ -121,7 +122,7 @@ class Deliveries(Part):
                 one.over.set()
 
     def _end_adopted(self, one: Delivery) -> None:
-        if one.reason:  # it is new to its roots the next time
+        if one.reason:  # it stays claimed: new to its roots the next time
             for root in one.roots:
                 root.reason = root.reason or one.reason
         elif one.reservation is None or self.has_lost(one):
@@ -136,7 +137,7 @@ class Deliveries(Part):
             self._acks.complete(reservation)
 
     def look(self) -> None:
-        """End what can be, and drop what is lost."""
+        """End the roots that can end, and drop what is lost."""
         known = (self._leases.changes, self._leases.name)
         if known != self._known:
             self._known = known
@@ -148,7 +149,7 @@ class Deliveries(Part):
             self._try_to_end(root)
 
     def _try_to_end(self, root: Delivery) -> None:
-        """Have *root* acked, under the lease that its partition has now, if any."""
+        """Ack *root* under the lease that this node has on its partition, if any."""
         reservation = root.reservation
         if reservation is None or self._is_lost(root):
             del self._ending[root]
@@ -157,7 +158,7 @@ class Deliveries(Part):
         lease = self._leases.current(partition)
         if lease is None:
             return
-        # The entry in the store has the first token for ever.
+        # The entry in the store keeps its first token for ever.
         under = replace(reservation, lease=lease)
         if not {reservation.key, under.key} & open_.keys():
             open_[under.key] = under
@@ -173,7 +174,10 @@ class Deliveries(Part):
                 self._ending.pop(reservation.delivery, None)
 
     async def give_back(self) -> None:
-        """Put back what is kept: this node leaves. Others put back what is theirs."""
+        """Requeue what is kept, as this node leaves, in the partitions that it holds.
+
+        The holders of the other partitions put back what is there.
+        """
         stand = [r.reservation for r in self.kept.values() if r.reservation]
         self.kept.clear()
         current = self._leases.current
@@ -186,9 +190,9 @@ class Deliveries(Part):
 
     @override
     def went_back(self) -> None:
-        """The store may have forgotten that something is kept here, or is not any more.
+        """The store may have forgotten that roots are kept here, or no longer are.
 
-        Nobody else can tell: what this node has kept is delivered again.
+        No other node can tell which, so all that this node has kept is delivered again.
         """
         self.kept.clear()
         if self._has_kept:

@@ -1,11 +1,12 @@
 """Deliveries: a reservation, and everything in this process that stands on it.
 
-Beside the request itself that is its robots.txt, what it has pushed untested, and what
-it has *adopted*: a request whose callback is a lambda, or whose ``meta`` holds an
-object, exists in the memory of the process that made it and nowhere else. It is adopted
-by the delivery of the request that it comes from, and so on: a tree, whose root stands
-on a reservation in the store. What is stored is only that its mark is claimed by the
-root. `frontier.node.deliveries` keeps and ends them.
+That is the request itself, its robots.txt, the requests that it has pushed without the
+seen test, and those that it has *adopted*. A request whose callback is a lambda, or
+whose ``meta`` holds an object, exists only in the memory of the process that made it.
+It is adopted by the delivery of the request that it comes from, and so on: a tree,
+whose root stands on a reservation in the store. All that the store has of an adopted
+request is that its mark is claimed by the root. `frontier.node.deliveries` keeps and
+ends the trees.
 """
 
 from __future__ import annotations
@@ -25,56 +26,56 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
 class Delivery:
-    """A request in this process, with what it led to that is here alone.
+    """A request in this process, and what it led to that exists only here.
 
-    A root without a reservation is what start requests stand on, say.
+    A root without a reservation is, for example, what start requests stand on.
     """
 
     reservation: Reservation | None = None
-    """Of its own request: the last one, if it had several."""
+    """The reservation of its own request: the last one, if it had several."""
     name: bytes = b""
-    """What tells it from all others, where its item does not: equal requests that were
-    not tested have equal items."""
+    """Distinguishes it from other deliveries where its item cannot: equal requests that
+    skip the seen test have equal items."""
     parents: tuple[Delivery, ...] = ()
     request: Any = None
-    """What is to be sent, if it is adopted."""
+    """The request to send, if it is adopted."""
     partition: int = 0
     queue: str = ""
     mark: int = 0
-    """That is claimed; 0 if none is."""
+    """The mark that is claimed for it; 0 if none is."""
     left: int = field(default=1, init=False)
-    """Itself, if it is not over, and what it has adopted that is not."""
+    """How many are not over: itself, and the deliveries that it has adopted."""
     keeper: str = field(default="", init=False)
-    """The name under which this process keeps it, if it does."""
+    """The name under which this process keeps it; empty if it does not."""
     is_through: bool = field(default=False, init=False)
-    """Whether its own request is done with, and only what it has adopted is not."""
+    """Whether its own request is done, but not all that it has adopted."""
     waits: bool = field(default=False, init=False)
     """Whether its request was not sent, and goes back to where it came from."""
     is_given_back: bool = field(default=False, init=False)
-    """Whether this node, as it closes, does not send it any more."""
+    """Whether this node is closing and will no longer send it."""
     again: Again | None = field(default=None, init=False)
-    """What waits in its place when it is acked, if anything."""
+    """The next visit, which waits in its place once it is acked, if there is one."""
     is_last: bool = field(default=False, init=False)
-    """Whether nothing is to wait there, as its URL is not fetched again."""
+    """Whether no visit is to wait in its place, as its URL is not fetched again."""
     reason: str = field(default="", init=False)
     """Why it is given up, if it is."""
     forced: dict[int, int] = field(default_factory=dict, init=False)
-    """The partitions of what it has pushed untested, by their ids."""
+    """The partitions of its pushes without the seen test, by the ids of these."""
     notes: dict[Any, Any] = field(default_factory=dict, init=False)
-    """What parts know of it, each by its own name."""
+    """What parts have noted of it, each under a key of its own."""
     over: asyncio.Event | None = field(default=None, init=False)
-    """Set when nothing is left of it, if somebody waits for that."""
+    """Set when nothing is left of it, if something waits for that."""
     _equal: Counter[bytes] | None = field(default=None, init=False)
     _roots: tuple[Delivery, ...] = field(default=(), init=False)
 
     @property
     def is_adopted(self) -> bool:
-        """Whether it cannot be stored."""
+        """Whether it is adopted, as its request cannot be stored."""
         return bool(self.parents)
 
     @property
     def identity(self) -> bytes:
-        """What tells it from all others; the same if it is delivered again."""
+        """Distinguishes it from all others; the same if it is delivered again."""
         if not self.name and self.reservation is not None:
             reservation = self.reservation
             self.name = reservation.queue.encode() + reservation.item[1:]
@@ -82,16 +83,16 @@ class Delivery:
 
     @property
     def owner(self) -> int:
-        """The id by which its mark, and those of all below it, are claimed."""
+        """The id under which its mark, and all marks below it, are claimed."""
         return seen_hash(self.roots[0].identity) if len(self.roots) == 1 else LOOSE
 
     @property
     def roots(self) -> tuple[Delivery, ...]:
-        """What it stands on at last."""
+        """The roots of the trees that it is in; itself, if it is one."""
         return self._roots or (self,)
 
     def __post_init__(self) -> None:
-        """Count as left with those that it comes from."""
+        """Count this delivery as left with its parents."""
         for parent in self.parents:
             parent.left += 1
         if self.parents:
@@ -99,7 +100,7 @@ class Delivery:
             self._roots = tuple(dict.fromkeys(roots))
 
     def next_id(self, fingerprint: bytes) -> int:
-        """The id of one more that it adopts or pushes untested, with *fingerprint*.
+        """A new id for a request with *fingerprint*, adopted or pushed without a test.
 
         The ids are the same if it is delivered again, so that each is queued once.
         """
@@ -110,11 +111,11 @@ class Delivery:
         return seen_hash(b"%d %b %b" % (ordinal, fingerprint, self.identity))
 
     def take(self) -> Any:
-        """Its request, to be started; a copy stays here, should it be once more."""
+        """Its request, to be started; a copy stays here in case it starts again."""
         self.waits = False
         given, self.request = self.request, self.request.copy()
         return given
 
 
 LOOSE = seen_hash(b"loose")
-"""The owner of what several deliveries have adopted, as nobody knows whose it is."""
+"""The owner where there are several roots, as nobody knows to which one it belongs."""

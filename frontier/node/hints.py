@@ -1,8 +1,9 @@
 """Hints: word to the holder of a partition about one of its queues.
 
-Who pushes what makes a queue ready, in a partition of another node, leaves a line for
-that node: ``<partition> <queue>``. A hint may be lost, late or of anybody: a look at
-all partitions finds what was not told (`frontier.node.heartbeat`).
+A node whose push makes a queue ready in a partition of another node leaves a line for
+that node: ``<partition> <queue>``. A hint may be lost or late, and anybody may have
+written it; a look at all partitions finds what hints missed
+(`frontier.node.heartbeat`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WANTED = "wanted"
-"""What a hint about a partition says instead of a queue: its holder is to have it no
-more, and may not know that it has it."""
+"""What a hint says instead of a queue if another node wants the partition: its holder
+is to give it up, and may not know that it has it."""
 MOST = 1000
 """Lines per call."""
 
@@ -33,7 +34,7 @@ MOST = 1000
 def hint_calls(
     keys: CrawlKeys, hints: Mapping[str, Sequence[str]], kept_ms: int
 ) -> list[Call]:
-    """The calls that leave *hints*, the lines for each node, for *kept_ms*."""
+    """The calls that leave *hints*, lines by node, to be kept for *kept_ms*."""
     return [
         Call.txn(
             [(("EXISTS", keys.meta()), 1)],
@@ -50,7 +51,7 @@ def hint_calls(
 def hints_of(
     became_ready: Iterable[tuple[int, str]], ring: Ring, node_id: str
 ) -> dict[str, list[str]]:
-    """The lines for each owner but *node_id* of the queues that *became_ready*."""
+    """Lines about the queues that *became_ready*, by owner, without *node_id*."""
     hints: dict[str, list[str]] = {}
     for partition, queue in became_ready:
         if ring.owners and (owner := ring.owner(partition)) != node_id:
@@ -59,12 +60,12 @@ def hints_of(
 
 
 def take_call(keys: CrawlKeys, node_id: str) -> Call:
-    """The call whose reply `read` takes: what was left for *node_id*."""
+    """The call that takes the hints left for *node_id*; `read` reads its reply."""
     return Call.command("LPOP", keys.hints(node_id), MOST)
 
 
 def read(reply: Iterable[bytes] | None, partitions: int) -> Iterator[tuple[int, str]]:
-    """Partition and queue of each hint in *reply*; or `DUE`, or `WANTED`."""
+    """Partition and queue (or `DUE`, or `WANTED`) of each valid hint in *reply*."""
     for hint in reply or ():
         try:
             number, _, queue = hint.decode().partition(" ")

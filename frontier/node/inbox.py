@@ -4,15 +4,15 @@ What always holds:
 
 1.  Only partitions whose lease is current are reserved from, and only a
     reservation whose lease is current is handed out.
-2.  No host has more reservations in flight here than the cap, whatever its
-    shards, so that a slow one cannot fill the node. Of a host that waits for its turn
-    (`frontier.node.hosts`) one request waits here at the most, and none of a host that
-    is left alone: what was reserved of that goes back.
+2.  No host has more reservations in flight here than the cap, whatever its shards, so
+    that a slow one cannot fill the node. A host that waits for its turn
+    (`frontier.node.hosts`) has at most one request waiting here, and a host that is
+    left alone has none: what was reserved of it goes back.
 3.  A reservation is open here from the reply that made it until `forget`, and in
     flight until `finish`.
-4.  What is adopted (`frontier.node.adopted`) comes before what is in the store in the
-    same queue, and counts with it.
-5.  Of a host over its quota nothing is reserved: it leaves the queue.
+4.  Adopted deliveries (`frontier.node.adopted`) come before what the store has in the
+    same queue, and the two are counted together.
+5.  Nothing is reserved of a host over its quota: its URLs leave the queue.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ class Inbox:
         self._size = self._concurrency.waiting
         self._waiting: deque[Reservation] = deque()
         self._withdrawn: list[Reservation] = []
-        """Reservations that go back: their hosts are left alone."""
+        """Reservations that go back to the store: their hosts may not be asked yet."""
         self._last_local = 0
         """The id of the last reservation that no store has."""
         self._in_flight: Counter[str] = Counter()
-        """By host."""
+        """Reservations in flight, by host."""
         self._sent: dict[str, set[tuple[int, int, int]]] = defaultdict(set)
-        """What is in flight of hosts with a long delay, and was sent."""
+        """Those in flight whose requests were sent, by host; of long delays only."""
         self.open: dict[tuple[int, int, int], Reservation] = {}
         """Reservations that are neither acked nor given back, by their keys."""
         self.stopped = False
@@ -91,7 +91,7 @@ class Inbox:
     @property
     def idle(self) -> bool:
         """Whether nothing is reserved here and nothing is known to be ready."""
-        held = self._leases.held  # a late hint may be about what another one has
+        held = self._leases.held  # a late hint may be about what another node has
         waits = self.open or self._adopted.partitions
         return not (waits or any(map(self._ready.knows, held)))
 
@@ -102,7 +102,7 @@ class Inbox:
 
     def take(self) -> Reservation | None:
         """Hand out the next reservation, or ``None`` if none may be started."""
-        kept: list[Reservation] = []  # the lease is held, and not to be relied on now
+        kept: list[Reservation] = []  # the lease is held, but not reliable just now
         found = None
         while self._waiting and found is None:
             reservation = self._waiting.popleft()
@@ -125,7 +125,7 @@ class Inbox:
         return found
 
     def sent(self, reservation: Reservation, delay: float, turn: float) -> None:
-        """Note that its request was sent; see `Hosts.sent`."""
+        """Note that the request of *reservation* was sent; see `Hosts.sent`."""
         self._hosts.sent(reservation, delay, turn)
         if turn >= LONG:
             self._sent[self._host_of(reservation)].add(reservation.key)
@@ -156,25 +156,25 @@ class Inbox:
         self.open.pop(reservation.key, None)
 
     def _drop(self, reservation: Reservation) -> None:
-        """Forget *reservation*, which was not handed out; what is adopted waits on."""
+        """Forget *reservation*, which was not handed out; if adopted, it waits on."""
         self.finish(reservation)
         self.forget(reservation)
         if reservation.id < 0:
             self._adopted.wait(reservation.delivery)
 
     def busy_partitions(self) -> set[int]:
-        """Those with a reservation that is neither acked nor given back."""
+        """Partitions with a reservation that is neither acked nor given back."""
         return {reservation.lease.partition for reservation in self.open.values()}
 
     # What is lost, or goes back.
 
     def lose(self, leases: Iterable[Lease]) -> int:
-        """Forget *leases*, and what is reserved under them; how much was started."""
+        """Forget *leases*, and what is reserved under them; return how many started."""
         which = set()
         for lease in leases:
             self._leases.forget(lease)
             self._ready.forget(lease.partition)
-            which.add((lease.partition, lease.token))  # partitions may have equal ones
+            which.add((lease.partition, lease.token))  # tokens recur across partitions
         here = (*self._waiting, *self._withdrawn)
         waiting = {id(r) for r in here if r.key[:2] in which}
         self._withdrawn = [r for r in self._withdrawn if id(r) not in waiting]
@@ -188,7 +188,7 @@ class Inbox:
         return len(lost) - len(waiting)
 
     def lose_all(self, leases: Sequence[Lease]) -> None:
-        """Do so, and say it, where others have the partitions of *leases*."""
+        """Forget *leases*, whose partitions others have now, and log it; see `lose`."""
         if not leases:
             return
         logger.warning(
@@ -211,13 +211,13 @@ class Inbox:
             self._ready.forget(partition)
 
     async def put_back(self, back: Sequence[Reservation]) -> None:
-        """Requeue *back*, none of which counts as delivered by that."""
+        """Requeue *back*, without counting this as a delivery."""
         await self.requeue([reservation for reservation in back if reservation.id > 0])
         for reservation in back:
             self._drop(reservation)
 
     async def requeue(self, back: Sequence[Reservation]) -> None:
-        """Have the store requeue *back*, which are in it."""
+        """Have the store requeue *back*, all of which it has."""
         by_lease: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
         for reservation in back:
             by_lease[reservation.key[:2]].append(reservation)
@@ -238,8 +238,8 @@ class Inbox:
     ) -> set[tuple[int, int]]:
         """Send calls that the store refuses without a lease.
 
-        Those whose lease is forgotten meanwhile are not sent: a store that went back
-        may know it still. *on_reply* raises `LeaseLost` for a refusal. Returns the
+        A call whose lease was forgotten meanwhile is not sent: a store that went back
+        may still accept it. *on_reply* raises `LeaseLost` for a refusal. Returns the
         partitions and tokens of leases that are lost.
         """
         waits = pauses()
@@ -283,7 +283,7 @@ class Inbox:
                 pass
 
     async def _put_back_withdrawn(self) -> None:
-        """Have URLs of hosts that are left alone wait in the store."""
+        """Have URLs whose hosts may not be asked yet wait in the store."""
         back, self._withdrawn = self._withdrawn, []
         await self.put_back(back)
         for reservation in back:
@@ -305,7 +305,7 @@ class Inbox:
             self._ready.note(partition, [queue])
 
     async def fill(self) -> bool:
-        """Reserve what there is room for; whether there may be more."""
+        """Reserve what there is room for; return whether there may be more."""
         wanted, over = self._choose()
         is_more = bool(over) and await self._skip(over)
         if wanted:
@@ -314,11 +314,11 @@ class Inbox:
         return is_more
 
     def _usable(self) -> int:
-        """How many wait that may be started now."""
+        """How many of those that wait may be started now."""
         return sum(self._leases.covers(r.lease) for r in self._waiting)
 
     def _choose(self) -> tuple[dict[int, dict[str, int]], list[tuple[Lease, str]]]:
-        """How many to reserve of which queues, by partition; and those over a quota."""
+        """How many to reserve of each queue, by partition; and queues over a quota."""
         wanted: dict[int, dict[str, int]] = {}
         over: list[tuple[Lease, str]] = []
         room = self._size - self._usable()
@@ -354,7 +354,7 @@ class Inbox:
         return 1 - (self._in_flight[host] - sent)
 
     async def _skip(self, over: Sequence[tuple[Lease, str]]) -> bool:
-        """Take what is *over* a quota out of its queues; whether there was anything."""
+        """Take URLs from the queues *over* a quota; return whether there were any."""
         self._ready.ask()
         counts = await self._hosts.skip(over)
         for (lease, queue), count in zip(over, counts, strict=True):
@@ -365,7 +365,7 @@ class Inbox:
         return any(counts)
 
     async def _reserve(self, wanted: dict[int, dict[str, int]]) -> bool:
-        """Reserve what is *wanted*; whether any of it was, or hosts were learned of."""
+        """Reserve what is *wanted*; return whether any was, or records were read."""
         asked, calls = [], []
         for lease in filter(None, map(self._leases.current, wanted)):
             queues, here = (
@@ -382,7 +382,7 @@ class Inbox:
         self._ready.ask()
         try:
             replies = await self._outage_retry.call(calls)
-        except StoreUnavailable:  # what a second call would reserve, too
+        except StoreUnavailable:  # a second call might reserve twice as much
             self._node.reclaim.doubt(lease for lease, *_ in asked)
             return False
         count, is_more, refused = 0, False, []

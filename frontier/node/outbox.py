@@ -7,16 +7,16 @@ What always holds:
 2.  Every push gets exactly one verdict, in the order of `put` per partition: a
     partition is in one flight at a time.
 3.  `flush` returns when everything put before it is in the store, and has been
-    handed to the journal if there is one. All of it is, also what was seen: the
+    handed to the journal if there is one. The journal gets seen URLs, too: the
     node that had the verdict "new" may have died before its journal had it.
 4.  What was stored is kept until its own server has stored something `KEPT` seconds
-    later, and is put once more if the store has gone back: that and nothing else. It
-    gets no second verdict.
+    later, and is put once more if the store has gone back; nothing else is put again.
+    It gets no second verdict.
 5.  A push whose reply was lost is sent again, and queued once. What was new the first
-    time is seen the second.
+    time is seen the second time.
 6.  Once a single server has gone back, claims of lost deliveries are dropped, without a
     verdict. Such a claim would keep its URL from all other pages, and its own page may
-    not lead there again: another page may have claimed what stands between the two.
+    not lead there again: another page may have claimed a URL between the two.
     The servers of a cluster do not go back together, so there such claims are made
     again as soon as possible.
 """
@@ -47,24 +47,24 @@ if TYPE_CHECKING:
 
 
 DELAY = 0.01
-"""Seconds that a flush waits for more to come."""
+"""Seconds that a flight waits for more pushes."""
 KEPT = 5.0
-"""Seconds for which what is stored is kept here as well."""
+"""Seconds for which pushes are kept here after they are stored."""
 KEPT_BY_CLUSTER = 20.0
-"""The same of a cluster. A primary that is cut off from the others takes writes for
-its node time-out (15 s, if nobody has changed it), and these are lost."""
+"""The same for a cluster. A primary that is cut off from the others takes writes for
+its node time-out (15 s by default), and these are lost."""
 MAX_KEPT = 20_000
-"""Pushes that are kept at most."""
+"""The most pushes that are kept."""
 AGAIN = object()
-"""The tag of a push that was made before."""
+"""The tag of a push that is put once more and gets no second verdict."""
 MAX_PER_FLIGHT = 500
 """URLs sent in one round trip, over all partitions."""
 FLIGHTS = 3
-"""Round trips at a time: the next is packed while the store works on the last."""
+"""Round trips at a time: the next is packed while the store works on one."""
 
 
 class _Kept(NamedTuple):
-    """What was stored, and may have to be put once more."""
+    """Pushes that are stored, and may have to be put once more."""
 
     stored: float
     partition: int
@@ -100,11 +100,11 @@ class Outbox:
         self._urgent = asyncio.Event()
         self._flushes = 0
         self._kept: dict[Server | None, deque[_Kept]] = defaultdict(deque)
-        """By the servers that have it: one that is dead says nothing of what it had,
-        whatever the others have stored since."""
+        """What is kept, by the server that stored it: what others have stored since
+        tells nothing of what a dead one had."""
         self._kept_count = 0
         self._has_gone_back = False
-        """Whether the store has, since the node was started."""
+        """Whether the store has gone back since the node was started."""
         self.pending = 0
         """Pushes without a verdict."""
 
@@ -198,7 +198,7 @@ class Outbox:
                 await self._urgent.wait()
 
     def _take(self) -> list[tuple[int, list[Push]]]:
-        """What goes on the next flight; nothing of partitions that are on one."""
+        """What goes on the next flight; nothing of partitions that are on one now."""
         batches: list[tuple[int, list[Push]]] = []
         room = MAX_PER_FLIGHT
         for partition in [p for p in self._waiting if p not in self._flying]:
@@ -245,14 +245,14 @@ class Outbox:
         async with self._stored_more:
             self._stored_more.notify_all()
         after = self._on_became_ready(became_ready) + self.pusher.forget_calls()
-        # A look at all partitions finds what is ready if a hint is lost.
+        # If a hint is lost, a look at all partitions finds what is ready.
         with contextlib.suppress(StoreUnavailable):
             await self._outage_retry.call(after)
 
     def _without_lost(
         self, batches: list[tuple[int, list[Push]]]
     ) -> list[tuple[int, list[Push]]]:
-        """*batches* without the claims that invariant 6 drops; they count as stored."""
+        """*batches* without the claims that invariant 6 drops, which count as stored."""
         if not (self._has_gone_back and self._outage_retry.store.alone):
             return batches
         left = []
@@ -271,7 +271,7 @@ class Outbox:
         self.pending -= count
 
     def _land(self, partition: int, pushes: Sequence[Push]) -> None:
-        """Count *pushes*, all of those that were left of a batch, as stored."""
+        """Count *pushes*, all that was left of a batch, as stored."""
         self._count_stored(partition, len(pushes))
         del self._flying[partition]
         if self._journal is not None:
@@ -279,7 +279,7 @@ class Outbox:
 
 
 def _going(flights: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-    """Those of *flights* that are not over; raises what one of them has raised."""
+    """Those of *flights* that are not over; raises what a finished one has raised."""
     for flight in flights:
         if flight.done():
             flight.result()

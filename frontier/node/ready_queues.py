@@ -3,14 +3,14 @@
 What always holds:
 
 1.  A queue is known from a hint, a look or a reply until a reply says that it is empty.
-    A reply may be older than what was noted since it was asked for: it does not count
-    against that.
-2.  Queues take turns, higher priorities first. Only so many are looked at that
-    choosing stays quick where thousands of hosts are waiting.
+    A reply does not count against a queue that was noted after the call was sent: it
+    may be older than that news.
+2.  Queues take turns, higher priorities first. Only a limited number are looked at, so
+    that choosing stays quick where thousands of hosts are waiting.
 3.  Queues of hosts that are left alone, or wait for their next turn
-    (`frontier.node.hosts`), are set apart until they may be asked. So hosts that wait
+    (`frontier.node.hosts`), are set apart until these may be asked. So hosts that wait
     take no room from others.
-4.  Nothing is chosen of a partition that is being handed over, or whose lease is not
+4.  Nothing is chosen from a partition that is being handed over, or whose lease is not
     current.
 """
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from frontier.node.node import Node
 
 MAX_QUEUES = 1000
-"""Queues of one partition that are learned in one look."""
+"""The most queues of one partition that one look learns."""
 MAX_CANDIDATES = 256
-"""Queues among which those to take from are chosen."""
+"""How many candidates are enough to choose from."""
 
 
 class Candidate(NamedTuple):
@@ -56,13 +56,13 @@ class ReadyQueues:
         self._leases = node.leases
         self._hosts = node.hosts
         self._ready: dict[int, dict[str, None]] = defaultdict(dict)
-        """Those that may have something, by partition, in the order of their turns."""
+        """Queues that may have something, by partition, in the order of their turns."""
         self._apart: dict[int, dict[str, float]] = defaultdict(dict)
-        """Those that are set apart, by partition, and until when."""
+        """Queues that are set apart, by partition, and until when."""
         self._ends: list[tuple[float, int, str]] = []
         """The same, as a heap."""
         self._news: set[tuple[int, str]] = set()
-        """What was noted since the last call was sent that empties queues."""
+        """Queues noted since the last call whose reply may say that they are empty."""
         self._turn = 0
         self.handing_over: set[int] = set()
         """Partitions that are being handed over."""
@@ -77,9 +77,9 @@ class ReadyQueues:
         self.changed.set()
 
     def include(self, partition: int, queues: Iterable[str]) -> None:
-        """Have *queues* be among the candidates, as what is adopted waits there.
+        """Make *queues* candidates, as adopted deliveries wait there.
 
-        That is asked before each choice, so it wakes nobody.
+        This is called before each choice, so it need not set `changed`.
         """
         if self._leases.current(partition) is not None:
             apart = self._apart.get(partition, {})
@@ -120,7 +120,7 @@ class ReadyQueues:
             self._ready[partition].pop(queue, None)
 
     def look_again(self) -> None:
-        """Have queues that are set apart be looked at before their time."""
+        """Look at the queues that are set apart before their time."""
         for partition, queues in self._apart.items():
             self._ready[partition] |= dict.fromkeys(queues)
         self._apart.clear()
@@ -128,7 +128,7 @@ class ReadyQueues:
         self.changed.set()
 
     def candidates(self) -> list[Candidate]:
-        """Some that may be taken from, the highest priority first."""
+        """Some queues that may be reserved from, the highest priority first."""
         now = time.monotonic()
         while self._ends and self._ends[0][0] <= now:
             _, partition, queue = heapq.heappop(self._ends)
@@ -165,6 +165,6 @@ class ReadyQueues:
 
     def _set_apart(self, partition: int, queue: str, until: float) -> None:
         del self._ready[partition][queue]
-        if queue not in self._apart[partition]:  # else it was noted once more
+        if queue not in self._apart[partition]:  # else it was noted while set apart
             self._apart[partition][queue] = until
             heapq.heappush(self._ends, (until, partition, queue))

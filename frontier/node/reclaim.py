@@ -1,18 +1,18 @@
-"""Reclaiming: what is reserved in the store, and nobody has any more, goes back.
+"""Reclaiming: reservations in the store that no node has any more are put back.
 
-That is what a reply that was lost has reserved, what was kept by somebody who is gone
-and, where a lease was just taken, what whoever had it before had reserved.
+These are reservations whose reply was lost, those kept by a node that is gone and,
+where a lease was just taken, those of its former holder.
 
 What always holds:
 
 1.  A reservation that a node makes is open there (`frontier.node.inbox`), or kept
-    (`frontier.node.deliveries`), from the reply on. While a call is under way that
-    makes some nothing is reclaimed, and no such call is sent meanwhile.
+    (`frontier.node.deliveries`), from the reply on. Nothing is reclaimed while a call
+    that reserves is under way, and no such call is sent while something is reclaimed.
 2.  After a call that was given up, which may be executed all the same, its partitions
-    are looked at before anything else is reserved. One that is executed later is found
-    by the look at all partitions (`frontier.node.heartbeat`).
-3.  What goes back counts as delivered by what is known of how its holder ended
-    (`frontier.queue.reserve.weighed`), and not at all if nobody has.
+    are looked at before anything else is reserved. If it is executed even later, the
+    look at all partitions finds what it reserved (`frontier.node.heartbeat`).
+3.  How much what goes back counts as a delivery depends on what is known of how its
+    holder ended (`frontier.queue.reserve.weighed`); not at all if none has ended.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Reclaim:
-    """Finds and puts back what nobody has."""
+    """Finds and puts back reservations that no node has."""
 
     def __init__(self, node: Node) -> None:
         self._outage_retry = node.outage_retry
@@ -56,18 +56,19 @@ class Reclaim:
         self._inbox = node.inbox
         self._deliveries = node.deliveries
         self.lock = asyncio.Lock()
-        """Held by who reserves, and by who looks for what nobody here has reserved."""
+        """Held while something is reserved, and while something is put back."""
         self.count = 0
-        """Reservations of others that were put back, as these are gone."""
+        """Reservations that were put back because their holders are gone."""
         self._doubted: dict[int, Lease] = {}
-        """Partitions of which a reply may have been lost, and their leases then."""
+        """Partitions where a reply may have been lost, and their leases at the time."""
         self._odd: set[int] = set()
-        """Partitions where more was reserved at the last look than is known here."""
+        """Partitions that had more reserved at the last look than is known here."""
 
     def doubt(self, leases: Iterable[Lease]) -> None:
-        """Have what is reserved under *leases*, and not known here, be put back.
+        """Have what is reserved under *leases*, and not known here, put back.
 
-        The inbox does it: beside a call that reserves, that would be unknown as well.
+        The inbox does so between its calls, as what a call has just reserved is not
+        known here either.
         """
         self._doubted |= {lease.partition: lease for lease in leases}
         self._ready.changed.set()
@@ -75,7 +76,7 @@ class Reclaim:
     def compare(self, reserved: Mapping[int, int]) -> None:
         """Doubt partitions where more is *reserved* than is known, twice in a row.
 
-        What is under way between here and the store is so once.
+        Once may be due to what is under way between here and the store.
         """
         here = {key[::2] for key in self._inbox.open if key[2] > 0}
         known = Counter(p for p, _ in here | self._deliveries.kept.keys())
@@ -91,9 +92,10 @@ class Reclaim:
             await self.put_back(dict.fromkeys(held))
 
     async def put_back(self, leases: Mapping[Lease, Seen | None]) -> None:
-        """Put back what nobody has any more in the partitions of *leases*.
+        """Put back what no node has any more in the partitions of *leases*.
 
-        Those were just taken of which it says who had them before, if anybody.
+        A lease that was just taken comes with its former holder, if any; one that was
+        held already comes with ``None``.
         """
         async with self.lock:
             calls: list[tuple[Lease, Call]] = []
@@ -102,7 +104,7 @@ class Reclaim:
                 former = leases[lease] or NOBODY
                 names = {former.holder, *(entry.keeper for entry in entries)}
                 notes = await self._notes(names - {""})
-                own = set()  # of which nobody has died: the store went back
+                own = set()  # this process had these: the store went back, nobody died
                 if self._leases.life.is_own(former.holder):
                     own = {b"%d" % e.id for e in entries if e.token == former.token}
                 which = lease.partition, entries, {*marks} - own, former, notes
@@ -124,7 +126,7 @@ class Reclaim:
     async def _abandoned(
         self, leases: Iterable[Lease]
     ) -> list[tuple[Lease, list[Reserved], list[bytes]]]:
-        """What nobody has under *leases*, and what was started there."""
+        """For each of *leases*, what no node has any more, and what was started."""
         asked = [(one, self._keys.partition(one.partition)) for one in leases]
         replies = await self._outage_retry.retry(
             [ask(keys) for _, keys in asked for ask in (list_reserved, started_call)]
@@ -142,7 +144,7 @@ class Reclaim:
         return found
 
     def _is_abandoned(self, entry: Reserved, lease: Lease) -> bool:
-        """Whether nobody has *entry*, or keeps it, any more."""
+        """Whether no node has *entry*, or keeps it, any more."""
         if entry.keeper not in {"", self._leases.name}:
             return self._leases.is_gone(entry.keeper)
         if (lease.partition, entry.id) in self._deliveries.kept:
@@ -153,7 +155,7 @@ class Reclaim:
         )
 
     async def _notes(self, holders: Iterable[str]) -> dict[str, Ran]:
-        """What ran in those of *holders* whose watchdogs have noted that."""
+        """What ran in those of *holders* whose watchdogs have noted it."""
         names = sorted(holders)
         if not names:
             return {}
