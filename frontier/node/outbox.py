@@ -252,7 +252,7 @@ class Outbox:
     def _without_lost(
         self, batches: list[tuple[int, list[Push]]]
     ) -> list[tuple[int, list[Push]]]:
-        """*batches* without the claims that invariant 6 drops, which count as stored."""
+        """*batches* without claims that invariant 6 drops, which count as stored."""
         if not (self._has_gone_back and self._outage_retry.store.alone):
             return batches
         left = []
