@@ -1,4 +1,4 @@
-"""What hands requests to Scrapy's engine by itself: start URLs of others, rounds."""
+"""Hands requests to Scrapy's engine unasked: start URLs that others push, rounds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Emitter(Part):
     """Looks again and again for what is to be emitted, on one node, until stopped."""
 
     def start_looking(self, crawler: Crawler, node: Node) -> None:
-        """Look from now on, as the last of the parts of *node*."""
+        """Begin to look, as the last of the parts of *node*."""
         self._crawler, self._node = crawler, node
         node.stays_open = True
         node.parts.add(self)
@@ -42,7 +42,7 @@ class Emitter(Part):
 
     @property
     def is_over(self) -> bool:
-        """Whether it looks no more."""
+        """Whether it has stopped looking."""
         return self._stopped.is_set() or self._task.done()
 
     def stop(self) -> None:
@@ -63,7 +63,7 @@ class Emitter(Part):
                 if self._crawler.engine.running:  # else pipelines may not be open
                     pause = await self.look()
             except StoreUnavailable:
-                pass  # the node says so
+                pass  # the node reports it
             except Exception as error:
                 if not isinstance(error, FrontierError):
                     logger.exception("%s cannot go on", type(self).__name__)

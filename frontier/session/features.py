@@ -1,7 +1,7 @@
 """The features that see Scrapy's requests: the one module that knows them all.
 
-Those of a node are in `frontier.node.parts`. The order is that in which the hooks of
-`frontier.node.context.Part` are called, after those of the node.
+Those of a node are in `frontier.node.parts`. They are in the order in which the hooks
+of `frontier.node.context.Part` are called, after those of the node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class SpiderFeatures:
-    """What the crawl of one spider has, beside the kernel."""
+    """The features that the crawl of one spider has besides the kernel."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -43,7 +43,7 @@ class SpiderFeatures:
     async def open(
         self, spider: Spider, codec: Codec, drop: Callable[[Request], bool] | None
     ) -> None:
-        """Hang them on the node, which is in its crawl.
+        """Hang them on the node, which has entered its crawl.
 
         *drop*, if any, is asked of each link as soon as the spider has made it.
         """
@@ -56,7 +56,7 @@ class SpiderFeatures:
         if session.took_over:
             await tell_of_leftovers(node, crawler.settings, spider)
         open_feed(crawler, node, spider)
-        # Last, and one of them: what they do before an ack is about all before.
+        # Last, and only one of the two: what it does before an ack covers all others.
         sites: Any = getattr(spider, "feed_sites", None)
         if sites is not None:
             session.component(Rounds).open(node, spider, sites)

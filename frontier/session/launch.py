@@ -1,30 +1,30 @@
-"""What a node was started by, and with: a command or a program, its run, its seeds.
+"""What started a node, and with what: a command or a program, its run, its seeds.
 
-A crawl that has ended looks the same to a second node of the job that began it,
-which only was slower to start, and to somebody who starts the spider again. What
-tells them apart is known to whoever started them: the *run*. It is what
-``FRONTIER_RUN_ID`` says, as a setting or in the environment; else what scrapyd says.
+A crawl that has ended looks the same to a second node of the job that began it, which
+was only slower to start, as to somebody who starts the spider again. Only whoever
+started them can tell them apart, by the *run*: what ``FRONTIER_RUN_ID`` says, as a
+setting or in the environment; else what scrapyd says.
 
-Scrapy does not tell its components whether a command or a program made them. But
-whoever starts a crawler is on the stack when its settings are made, and the reactor
-runs below it: the object of the command, and the `CrawlerProcess`. Settings would not
-do: ``scrapy fetch`` leaves nothing in them, and the project's override those of
+Scrapy does not tell its components whether a command or a program made them. But what
+starts a crawler, the object of the command or the `CrawlerProcess`, is on the stack
+when the crawler's settings are made, and as long as the reactor runs. Settings would
+not do: ``scrapy fetch`` leaves nothing in them, and the project's override those of
 ``scrapy shell``.
 
 What always holds:
 
-1.  A person who starts a spider in a shell, twice, starts two runs: nothing that
-    stays the same in a shell makes a run.
+1.  A person who starts a spider in a shell twice starts two runs: nothing that stays
+    the same in a shell makes a run.
 2.  Nodes of one run that were started with other seeds, or arguments, have another job
     (`frontier.cluster.job`), and so another crawl.
-3.  A command that a developer looks at pages with starts no crawl: `developing` is
-    its name. It is so for classes derived from it, and in no program that makes a
-    `CrawlerProcess` of its own.
+3.  A command with which a developer looks at pages starts no crawl: `developing` is
+    its name. That holds for classes derived from it, too, but not in a program that
+    makes a `CrawlerProcess` of its own.
 4.  A `CrawlerProcess` whose crawl cannot begin, or cannot go on, ends with an exit
     code that is not 0. ``scrapy crawl`` sees to that itself; a program that only
     calls ``start()`` would not.
-5.  A program that imports this package, or has a `CrawlerRunner`, keeps its search for
-    garbage as it is (`spare_imports`).
+5.  A program that imports this package, or has a `CrawlerRunner`, keeps its garbage
+    collection as it is (`spare_imports`).
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ logger = logging.getLogger(__name__)
 VARIABLE = "FRONTIER_RUN_ID"
 """The environment variable, beside the setting of that name."""
 JOIN_ONLY = "FRONTIER_JOIN_ONLY"
-"""The same of a replacement: what restarts nodes may set it for them alone."""
+"""The same for a replacement: what restarts nodes may set it for those alone."""
 SCRAPYD = "_job"
-"""The spider argument in which scrapyd hands on the id of a job, its ``jobid``."""
+"""The spider argument in which scrapyd passes the id of a job, its ``jobid``."""
 
 
 FROM_ENVIRONMENT = 35
-"""Priority of a setting that the environment gives: above those of a project (20) and
-a spider (30), below the command line's (40)."""
+"""Priority of a setting from the environment: above those of a project (20) and a
+spider (30), below the command line's (40)."""
 
 
 def run_of(spider: Spider, said: str) -> str:
-    """The id of the run that *spider* belongs to; empty if nobody says what it is.
+    """The id of the run that *spider* belongs to; empty if nothing says what it is.
 
     *said* is what a setting or the environment says.
     """
@@ -82,7 +82,7 @@ def run_of(spider: Spider, said: str) -> str:
 def job_of(spider: Spider, arguments: Mapping[str, Any]) -> Job:
     """What *spider* was started for, with *arguments*.
 
-    Start URLs that can be read but once are left to it, as are those of `start()`.
+    Start URLs that can be read only once are left to it, like those of `start()`.
     """
     urls = getattr(spider, "start_urls", None)
     given = urls if isinstance(urls, list | tuple | set | frozenset) else ()
@@ -92,10 +92,10 @@ def job_of(spider: Spider, arguments: Mapping[str, Any]) -> Job:
 
 
 def arguments_of(crawler: Crawler) -> dict[str, Any]:
-    """The arguments that *crawler* was told to give to its spider, as they were given.
+    """The arguments that *crawler* was given for its spider, as they were given.
 
     Scrapy keeps them nowhere, and spiders change them; but our session is made while
-    `Crawler.crawl` runs, which has them.
+    `Crawler.crawl`, which has them, is running.
     """
     for frame, owner in _running("crawl", "crawl_async"):
         if owner is crawler:
@@ -123,7 +123,7 @@ def joins_only(environment: Mapping[str, str]) -> bool:
     """Whether *environment* says that a node opens no crawl.
 
     Raises:
-        ConfigurationError: It says something else.
+        ConfigurationError: It says neither yes nor no.
     """
     said = environment.get(JOIN_ONLY, "")
     try:
@@ -137,13 +137,13 @@ DEVELOPING = {
 }
 """Modules of commands that fetch pages and do not crawl; ``view`` is a ``fetch``."""
 FAILED = 1
-"""The exit code of a program whose crawl has failed, as of ``scrapy crawl``."""
+"""The exit code of a program whose crawl has failed, as with ``scrapy crawl``."""
 FAULTY = 7
-"""That of one that met a damaged key: to start it again does not help."""
+"""The exit code of one that met a damaged key: starting it again does not help."""
 
 
 def developing() -> str:
-    """The name of the developer's command that runs; empty if there is none."""
+    """The name of the developer's command that is running; empty if there is none."""
     command = _command()
     if command is None:
         return ""
@@ -155,8 +155,8 @@ def developing() -> str:
 def fail_program(code: int = FAILED) -> None:
     """Have the program that called `CrawlerProcess` end with *code*.
 
-    Nothing is done where there is but a `CrawlerRunner`, of which the program has the
-    Deferred, or the task; nor where a command runs that ends with that code by itself.
+    Nothing is done if there is only a `CrawlerRunner`, whose Deferred or task the
+    program has, nor if a command is running that ends with that code by itself.
     """
     if _has_process("crawl", "start") and (code != FAILED or _command() is None):
         _codes.append(code)
@@ -165,18 +165,18 @@ def fail_program(code: int = FAILED) -> None:
 
 
 def spare_imports() -> None:
-    """Leave what is imported by now out of the search for garbage, for good.
+    """Exempt what is imported by now from garbage collection, for good.
 
-    It stays for as long as the process, and to look through it again and again takes a
-    tenth of a start. But only a process that Scrapy has for itself is ours to change:
-    that of a command, or of a `CrawlerProcess`.
+    It stays as long as the process, and searching it again and again takes a tenth of
+    the start. But only a process that Scrapy has to itself is ours to change: that of a
+    command, or of a `CrawlerProcess`.
     """
     if _command() is not None or _has_process("__init__", "crawl", "start"):
         gc.freeze()
 
 
 def _has_process(*methods: str) -> bool:
-    """Whether one of *methods* of a `CrawlerProcess` runs."""
+    """Whether one of *methods* of a `CrawlerProcess` is running."""
     return any(
         isinstance(owner, CrawlerProcess | AsyncCrawlerProcess)
         for owner in _owners(*methods)
@@ -189,12 +189,12 @@ def _command() -> ScrapyCommand | None:
 
 
 def _owners(*methods: str) -> Iterator[Any]:
-    """The objects of which one of *methods* runs; see `_running`."""
+    """The objects of which one of *methods* is running; see `_running`."""
     return (owner for _, owner in _running(*methods))
 
 
 def _running(*methods: str) -> Iterator[tuple[FrameType, Any]]:
-    """Where one of *methods* runs, in this thread or in the main one, and of whom.
+    """The frames of *methods* that run in this thread or the main one, and the objects.
 
     ``scrapy shell`` runs in the main thread, and its reactor in another.
     """
@@ -208,13 +208,13 @@ def _running(*methods: str) -> Iterator[tuple[FrameType, Any]]:
 
 
 _codes: list[int] = []
-"""What `fail_program` was told."""
+"""The exit codes that `fail_program` was given."""
 
 
 def _exit() -> None:
     """Do what else is to be done at the end, and end with the code that says most.
 
-    An exit code cannot be changed any more when this is called, only replaced.
+    When this is called, the exit code can no longer be changed, only replaced.
     """
     atexit.unregister(_exit)
     atexit._run_exitfuncs()
@@ -231,7 +231,7 @@ def server_of(settings: BaseSettings, environment: Mapping[str, str]) -> str:
 
 
 def heed_environment(settings: BaseSettings, environment: Mapping[str, str]) -> None:
-    """Take the server that *environment* names, whatever the project's settings say."""
+    """Use the server that *environment* names, whatever the project's settings say."""
     url = server_of(settings, environment)
     if not url:
         return

@@ -1,9 +1,9 @@
-"""The settings that an operator has changed, put into force in one Scrapy process.
+"""Puts the settings that an operator has changed into force in one Scrapy process.
 
 What always holds:
 
-1.  What is in force is what was set last, or else what this node was started with: to
-    take a change back needs no restart.
+1.  What is in force is what was set last, or else what this node was started with:
+    taking a change back needs no restart.
 2.  A change is in force when the heartbeat that brought it ends, or, on a node that
     comes later, before its spider starts anything.
 """
@@ -52,11 +52,11 @@ class Shared(Protocol):
     config: Config
 
     def change_depth(self, most: int) -> None:
-        """Take links for too deep that are further than *most* from a seed."""
+        """Treat links that are more than *most* steps from a seed as too deep."""
 
 
 class LiveSettings:
-    """Changes what the components of *crawler* go by."""
+    """Changes the settings that the components of *crawler* go by."""
 
     def __init__(
         self, crawler: Crawler, session: Shared, node: Node, pace: Pace
@@ -72,7 +72,7 @@ class LiveSettings:
         self._has_told = False
 
     def own(self) -> dict[str, str]:
-        """What this node was started with, of what can be changed and is not 0."""
+        """Settings that can be changed and are not 0, as this node was started with."""
         settings, spider = self._crawler.settings, self._crawler.spider
         found: dict[str, Any] = {}
         for name in LIVE:
@@ -86,7 +86,7 @@ class LiveSettings:
         return {name: _text(value) for name, value in found.items() if value}
 
     def change(self, wanted: Wanted) -> None:
-        """Put what is *wanted* into force, and nothing else any more."""
+        """Put what is *wanted* into force, and take back every other change."""
         hosts: dict[str, dict[str, Any]] = {DELAY: {}, PER_HOST: {}}
         now: dict[str, Any] = {}
         for (name, host), (text, _) in wanted.items():
@@ -112,7 +112,7 @@ class LiveSettings:
             self._change_scope(now.get(SCOPE))
 
     def _value(self, name: str) -> Any:
-        """What *name*, a setting of ours, is now."""
+        """The value of *name*, a setting of ours, now."""
         own = getattr(self._config, name.removeprefix(PREFIX).lower())
         return self._now.get(name, own)
 

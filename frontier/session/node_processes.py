@@ -3,10 +3,10 @@
 What always holds:
 
 1.  A node is in a session of its own, so that a terminal's Ctrl-C reaches it
-    once, through `NodeProcesses.signal`, and not twice: Scrapy takes the second one as
-    the wish to be cut off.
+    once, through `NodeProcesses.signal`, and not twice: Scrapy takes a second one as
+    the wish to stop at once.
 2.  After `NodeProcesses.wait` no node runs.
-3.  What a node is told is in no list of arguments.
+3.  What a node is told never appears in the arguments of a process.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILLS = 3
-"""Which signal kills the nodes; Scrapy has a use for the first and the second."""
+"""How many signals kill the nodes; Scrapy has a use for the first and the second."""
 STOPPING = {
     1: "the nodes finish what is in flight, and stop; again: they stop at once",
     2: "the nodes stop at once; again: they are killed, also where a callback hangs",
 }
-"""What is said of the signals before."""
+"""What is said of the signals before that."""
 PACE = 0.1
 """Seconds between looks at whether nodes still run."""
 MAX_ERRORS = 3
 """Lines of a failed node's log that are shown."""
 TAIL = 256 * 1024
-"""Bytes at a log's end in which they are looked for."""
+"""Bytes at the end of a log in which errors and warnings are looked for."""
 
 _RECORD = re.compile(r"\S+ \S+ \[[^]]*\] ([A-Z]+): (.*)")
 """The first line of a log record, in Scrapy's format."""
@@ -111,7 +111,7 @@ def _errors(lines: Sequence[str]) -> list[str]:
 def _recorded(line: str) -> tuple[str, str, str] | None:
     """Level and message of a record, and the last line of its traceback.
 
-    That is empty where the traceback, if there is one, follows in lines of its own.
+    The latter is empty if the traceback, if any, follows in lines of its own.
     """
     told = json_log.read(line)
     if told is not None:
@@ -139,10 +139,10 @@ class NodeProcesses:
         self._mode = mode
         self.every: list[NodeProcess] = []
         self._heard = self._told = 0
-        """Signals that came, and those that were said."""
+        """How many signals came, and how many of them were reported."""
         self._killed: list[str] = []
         self._complained: set[str] = set()
-        """Nodes that failed, and lines of their logs, of which that was said."""
+        """Nodes reported as failed, and lines of their logs that were shown."""
 
     @property
     def interrupted(self) -> bool:
@@ -160,9 +160,9 @@ class NodeProcesses:
     ) -> None:
         """Run Scrapy's *command* as *node_id*; what it prints goes to *log*.
 
-        The process is told it by its standard input: arguments are there for all to
-        read, and those of settings and spiders may be secrets. If it cannot be
-        started, those that run are stopped.
+        The process reads the command from its standard input: everybody can read
+        arguments, and those of settings and spiders may be secrets. If it cannot be
+        started, the nodes that run are stopped.
         """
         words = [sys.executable, "-m", "frontier.session.process", node_id]
         try:
@@ -201,13 +201,13 @@ class NodeProcesses:
             raise
 
     def _stop(self) -> None:
-        """Have all end, and return when they have."""
+        """Have all nodes end, and return when they have."""
         self.signal(signal.SIGTERM)
         for node in self.every:
             node.process.wait()
 
     def _tell(self) -> None:
-        """Say what became of the signals that came: a handler may not print."""
+        """Say what the signals that came have led to; their handler may not print."""
         while self._told < min(self._heard, KILLS):
             self._told += 1
             if self._told == KILLS and self._killed:
@@ -219,9 +219,9 @@ class NodeProcesses:
                 self._say(STOPPING[self._told])
 
     def complain(self) -> None:
-        """Say of each node that has failed why, and which log tells more, once.
+        """Say once of each node that has failed why, and which log tells more.
 
-        Not of those that end after a signal that was passed on.
+        Nodes that end after a signal was passed on are not mentioned.
         """
         if self.interrupted:
             return
@@ -245,9 +245,9 @@ class NodeProcesses:
 
     @contextmanager
     def passing_on_signals(self) -> Iterator[None]:
-        """While it lasts, what would end this process ends the nodes instead.
+        """While it lasts, signals that would end this process end the nodes instead.
 
-        The third signal kills them: a node whose callback hangs hears no other.
+        The third signal kills them: a node whose callback hangs heeds no other.
         """
 
         def pass_on(number: int, _: object) -> None:
@@ -271,7 +271,7 @@ class NodeProcesses:
                 signal.signal(number, handler)
 
     def failed(self) -> list[NodeProcess]:
-        """Those that did not end with exit code 0."""
+        """The nodes that did not end with exit code 0."""
         return [node for node in self.every if node.exit_code != 0]
 
 
@@ -283,13 +283,13 @@ def free_ids(
     config: Config,
     held: contextlib.ExitStack,
 ) -> list[str]:
-    """Names of *count* nodes, which no other node of the crawl has, or had, already.
+    """Names for *count* nodes that no other node of the crawl has, or has had.
 
-    A node that had an earlier one's name would overwrite its report, and would stop
-    one that runs. On a server, other machines may start theirs at the same moment. In
-    the embedded store ``node-1`` and up will do: another command that runs here, whose
-    nodes may not have entered a crawl yet, has a lock on a file for each in *log_dir*,
-    until *held* is closed.
+    A node with an earlier one's name would overwrite its report, and would stop it if
+    it runs. This is for the embedded store: on a server, other machines may start nodes
+    at the same moment. Here ``node-1`` and up will do: each command holds, until *held*
+    is closed, a lock on a file in *log_dir* for each of its nodes, as they may not have
+    entered a crawl yet.
     """
     every = list_crawls(store, config.namespace)
     open_ones = [c.crawl_id for c in every if c.spider == spider and c.state == "open"]
@@ -311,7 +311,7 @@ def free_ids(
 
 
 def _holds(file: FileIO, held: contextlib.ExitStack) -> bool:
-    """Whether the lock on *file* is this command's alone."""
+    """Lock *file* until *held* is closed; false if another command has the lock."""
     held.enter_context(file)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

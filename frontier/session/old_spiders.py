@@ -1,8 +1,8 @@
 """Spiders and middlewares from before Scrapy 2.13, which start in a way of their own.
 
 Scrapy 2.16 and newer call neither `start_requests` nor `process_start_requests`. A
-spider that has but the former would start empty, and its crawl would end as finished.
-So it is served here, and each is told of in one line.
+spider that has only the former would start with nothing, and its crawl would end as
+finished. So it is served here, and the log has a line about each of both kinds.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ logger = logging.getLogger(__name__)
 
 OLD = "start_requests"
 OF_SCRAPY_REDIS = "scrapy_redis."
-"""Modules whose `start_requests` is in the hands of `frontier.seeds.redis_feed`."""
+"""Modules whose `start_requests` is left to `frontier.seeds.redis_feed`."""
 
 
 def serve_start_requests(spider: Spider) -> None:
     """Have `start` of *spider* yield what its `start_requests` yields.
 
-    That is, where a class overrides `start_requests`, and no nearer one `start`.
+    This is done if a class overrides `start_requests`, and no nearer one `start`.
     """
     order = type(spider).__mro__
     start = next(cls for cls in order if "start" in vars(cls))
@@ -35,7 +35,7 @@ def serve_start_requests(spider: Spider) -> None:
     if old is None or old.__module__.startswith(OF_SCRAPY_REDIS):
         return
     if order.index(start) <= order.index(old):
-        return  # it has both, or start() is nearer: Scrapy takes that, and so it is
+        return  # it has both, or start() is nearer: Scrapy calls start(), as it should
     name = f"{type(spider).__module__}.{type(spider).__qualname__}"
     if not start.__module__.startswith("scrapy."):
         logger.warning(
@@ -65,7 +65,7 @@ def _unfiltered(url: str) -> scrapy.Request:
 
 
 def tell_of_start_middlewares(middlewares: Iterable[Any]) -> None:
-    """Name the spider middlewares whose work on start requests is not asked for."""
+    """Warn of the spider middlewares whose work on start requests is not called for."""
     for middleware in middlewares:
         if hasattr(middleware, "process_start_requests") and not hasattr(
             middleware, "process_start"

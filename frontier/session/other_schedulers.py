@@ -7,7 +7,7 @@ A project that used scrapy-redis adds the add-on, and nothing else. What always 
 2.  The classes of scrapy-redis, and our own duplicate filter, are replaced wherever
     they were set: in the project, by the spider, on the command line. Anybody else's
     are refused, with the name of the setting that has to go.
-3.  Each setting of another scheduler that is ignored, and was set, is named in a line.
+3.  Each setting of another scheduler that was set and is ignored is named in a line.
 4.  A ``FRONTIER_*`` setting that the project has is never changed.
 """
 
@@ -43,7 +43,7 @@ TAKEN_OVER = {
     "SCHEDULER": {REDIS_SCHEDULER, SCHEDULER},
     "DUPEFILTER_CLASS": {REDIS_FILTER, OUR_FILTER},
 }
-"""Setting to the classes that need not be deleted from a project."""
+"""Setting to the classes that a project need not delete from it."""
 ORDERS = {
     "PriorityQueue": "",
     "SpiderPriorityQueue": "",
@@ -52,9 +52,9 @@ ORDERS = {
     "LifoQueue": "dfs",
     "SpiderStack": "dfs",
 }
-"""scrapy-redis's queue to the ``FRONTIER_ORDER`` that it stands for, if it is one."""
+"""scrapy-redis's queue to the ``FRONTIER_ORDER`` that it stands for; empty if none."""
 SERVER = "redis://localhost:6379"
-"""That of scrapy-redis, where the project names none."""
+"""The server that scrapy-redis uses if the project names none."""
 TURNS = "hosts take turns, and FRONTIER_ORDER says which URL of one is first"
 IGNORED = {
     "SCHEDULER_FLUSH_ON_START": "a crawl that is open goes on; `frontier crawl end "
@@ -67,7 +67,7 @@ IGNORED = {
     "SCHEDULER_MEMORY_QUEUE": TURNS,
     "SCHEDULER_PRIORITY_QUEUE": TURNS,
 }
-"""Settings of others that nothing takes the place of, and why."""
+"""Settings of others that nothing here takes the place of, and why."""
 PLACES = {
     SETTINGS_PRIORITIES["addon"]: "by another add-on",
     SETTINGS_PRIORITIES["project"]: "in the project's settings",
@@ -86,7 +86,7 @@ def take_over(settings: BaseSettings, spider: type[Spider] | Spider) -> None:
     """Make `SCHEDULER` ours in *settings*, those of a crawl of *spider*.
 
     Raises:
-        ConfigurationError: Somebody has set what cannot stand beside the frontier.
+        ConfigurationError: Something is set that cannot work with the frontier.
     """
     _check_reactor(settings)
     _check_classes(settings)
@@ -149,7 +149,7 @@ def path_of(chosen: Any) -> str:
 
 
 async def tell_of_leftovers(node: Node, settings: BaseSettings, spider: Spider) -> None:
-    """Warn of what scrapy-redis has left for *spider*, and no migration has taken."""
+    """Warn of what scrapy-redis has left for *spider* and no migration has taken."""
     try:
         await _look_for_leftovers(node, settings, spider)
     except StoreRefused as error:
@@ -228,7 +228,7 @@ def _order(settings: BaseSettings) -> str:
 
 
 def _ignored(settings: BaseSettings) -> list[str]:
-    """One line for each setting that somebody has set in vain."""
+    """One line for each setting that was set in vain."""
     lines = [
         f"{name} is ignored: {why}"
         for name, why in IGNORED.items()

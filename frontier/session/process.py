@@ -1,7 +1,7 @@
 """The process of a node of ``frontier crawl run``: Scrapy, and nothing of a command.
 
-``python -m frontier.session.process NODE`` has its arguments from standard input, a
-JSON list: those of a process are there for all to read, and settings may be secrets.
+``python -m frontier.session.process NODE`` reads its arguments from standard input, a
+JSON list: everybody can read those of a process, and settings may be secrets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def main() -> None:
-    """Be Scrapy with the arguments that standard input has.
+    """Run Scrapy, in this process, with the arguments from standard input.
 
     Raises:
         SystemExit: With Scrapy's exit code.

@@ -1,7 +1,7 @@
 """Which Scrapy project the nodes of ``frontier crawl run`` are started in.
 
-Our own, which has the spider ``site`` and comes with this package, or the one that
-``scrapy crawl`` would find: by ``scrapy.cfg``, ``SCRAPY_PROJECT`` and
+It is our own, which has the spider ``site`` and comes with this package, or the one
+that ``scrapy crawl`` would find: by ``scrapy.cfg``, ``SCRAPY_PROJECT`` and
 ``SCRAPY_SETTINGS_MODULE``.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MARK = "scrapy.cfg"
 CLUSTER = "cluster"
-"""The variant of our own project's settings that is for a server of one's own."""
+"""The variant of our own project's settings for users who have a server."""
 LINE = 'ADDONS = {"frontier.addon.Addon": 100}'
 
 
@@ -43,10 +43,10 @@ class Project:
     """Where nodes are started, and what settings they find there."""
 
     directory: Path
-    """Of the nodes; what is relative in their settings is relative to it."""
+    """The nodes' working directory, to which paths in their settings are relative."""
     is_ours: bool
     settings: Mapping[str, Any]
-    """Those of the user's own project that say where crawls and archives are."""
+    """The user's own project's settings that say where crawls and archives are."""
 
     @classmethod
     def bundled(cls) -> Project:
@@ -84,9 +84,9 @@ class Project:
         return cls(Path.cwd(), is_ours=False, settings=chosen)
 
     def environment_for(self, redis_url: str) -> dict[str, str]:
-        """What tells the project's nodes about the server at *redis_url*.
+        """The variables that tell the project's nodes of the server at *redis_url*.
 
-        Not an argument: a URL may have a password, and arguments are public.
+        They are not arguments: a URL may have a password, and arguments are public.
         """
         if not redis_url:
             return {}
@@ -97,13 +97,13 @@ class Project:
 
 
 def crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:
-    """A crawler of *spider*, with the settings that our add-on makes of a node's.
+    """A crawler of *spider*, with the settings of a node, as our add-on makes them.
 
     Nothing runs in it. *given* are settings that override the project's and the
     spider's own.
 
     Raises:
-        ConfigurationError: As of `Project.of`.
+        ConfigurationError: As for `Project.of`.
     """
     from scrapy.utils.conf import build_component_list
     from scrapy.utils.project import inside_project

@@ -1,25 +1,25 @@
-"""What became of requests, by kind of error and by host, in memory of bounded size.
+"""Counts what became of requests, by kind of error and by host, in bounded memory.
 
 What always holds:
 
 1.  Every error is counted once under one of `ERROR_KINDS`; their sum is what the report
     calls errors.
-2.  At most `MOST` hosts are known for their errors, and as many for their times. Where
+2.  At most `MOST` hosts are known for their errors, and as many for their times. If
     more come, a new host takes the place of the one with fewest errors and begins with
     that one's count, so that a host with more errors than that is never missed (the
-    algorithm Space-Saving: Metwally, Agrawal and El Abbadi, 2005). Of times, the host
-    that was not asked for longest is forgotten.
-3.  What is reported has at most `SHOWN` hosts, and at most `MAX_NAMES` characters of
-    their names.
+    algorithm Space-Saving: Metwally, Agrawal and El Abbadi, 2005). For times, the host
+    whose last request is longest ago is forgotten.
+3.  A report has at most `SHOWN` hosts, and at most `MAX_NAMES` characters of their
+    names.
 
 The second half counts for Scrapy's limits, and ours, as those of the whole crawl.
 
 ``CLOSESPIDER_PAGECOUNT``, ``_ITEMCOUNT``, ``_ERRORCOUNT`` and ``_TIMEOUT`` end a
 spider of plain Scrapy. Here they end the crawl, on all its nodes: what Scrapy's
 `CloseSpider` counts is counted for all nodes together (`frontier.node.crawl_limits`).
-Scrapy's extension goes on to count on each node, which finds the same or less.
-``CLOSESPIDER_PAGECOUNT_NO_ITEM`` and ``_TIMEOUT_NO_ITEM`` stay what they are: about
-one node, which leaves; the crawl stays open.
+Scrapy's extension still counts on each node, and finds the same or less.
+``CLOSESPIDER_PAGECOUNT_NO_ITEM`` and ``_TIMEOUT_NO_ITEM`` keep their meaning: they are
+about one node, which leaves while the crawl stays open.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("frontier.scheduler")
 
 MOST = 2_000
-"""Hosts that are known."""
+"""Most hosts that are known."""
 SHOWN = 50
-"""Hosts that a report names."""
+"""Most hosts that a report names for their errors, or for their times."""
 MAX_NAMES = 6_000
-"""Characters of the names that a report has of one kind."""
+"""Most characters that the names of either have in a report."""
 MAX_HOST = 255
 
 
@@ -70,7 +70,7 @@ class Outcomes:
         """How many errors there were of each kind."""
         self._hosts: dict[str, Counter[str]] = {}
         self._counts: dict[str, int] = {}
-        """The errors of each host, and those of hosts whose place it has taken."""
+        """The errors of each host, plus the count of the host whose place it took."""
         self._seconds: OrderedDict[str, list[float]] = OrderedDict()
 
     def failed(self, kind: str, host: str) -> None:
@@ -84,7 +84,7 @@ class Outcomes:
         self._counts[host] += 1
 
     def _make_room(self) -> int:
-        """Forget the host with fewest errors if there are too many; its count."""
+        """If all places are taken, free that with fewest errors; its count, else 0."""
         if len(self._hosts) < MOST:
             return 0
         host = min(self._counts, key=self._counts.__getitem__)
@@ -92,7 +92,7 @@ class Outcomes:
         return self._counts.pop(host)
 
     def took(self, host: str, seconds: float) -> None:
-        """Note that a request to *host* took so many seconds, answered or not."""
+        """Note that a request to *host* took *seconds*, answered or not."""
         host = host[:MAX_HOST]
         known = self._seconds.get(host)
         if known is None:
@@ -110,7 +110,7 @@ class Outcomes:
         return self.kinds.total()
 
     def report(self) -> dict[str, Any]:
-        """What a node reports of this."""
+        """What a node reports about this."""
         most = heapq.nlargest(
             SHOWN, self._hosts, key=lambda host: (self._hosts[host].total(), host)
         )
@@ -167,7 +167,7 @@ def _number(get: Callable[[str], float], name: str) -> float:
 
 
 class Counts:
-    """Has limits of the crawl, and quotas of hosts, count what one crawler does."""
+    """Counts what one crawler does, for the crawl's limits and the hosts' quotas."""
 
     def __init__(
         self,
@@ -188,20 +188,20 @@ class Counts:
             crawler.signals.connect(handler, signal=signal)
 
     def page(self, request: Request) -> None:
-        """A response has come that is not a redirect."""
+        """Count a response that is not a redirect."""
         self._spending.add("pages")
         self._charge(request, 1, 0)
 
     def item(self) -> None:
-        """An item has passed all pipelines."""
+        """Count an item that has passed all pipelines."""
         self._spending.add("items")
 
     def error(self) -> None:
-        """A callback has raised an exception."""
+        """Count an exception that a callback has raised."""
         self._spending.add("errors")
 
     def bytes(self, response: Response, request: Request) -> None:
-        """A response has come over the network."""
+        """Count the bytes of a response that has come over the network."""
         size = size_of(response)
         self._spending.add("bytes", size)
         self._charge(request, 0, size)
@@ -212,14 +212,14 @@ class Counts:
             self._hosts.add(reservation, pages, size)
 
     def closing(self, reason: str) -> None:
-        """Note that Scrapy has found on this node that a limit is reached."""
+        """Note that a limit is reached, if Scrapy closes this node for *reason*."""
         for name, limit in LIMITS.items():
             if reason == limit.reason:
                 self._spending.reach(name)
 
 
 class RequestStats:
-    """Counts for the stats of *crawler*, which are slow to count in."""
+    """Keeps counts for the stats of *crawler*, as counting in those is slow."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._settings = crawler.settings
@@ -227,7 +227,7 @@ class RequestStats:
         self._logs_dropped = logger.isEnabledFor(logging.DEBUG)
         self._told_due = False
         self.counts: Counter[str] = Counter()
-        """What was counted since it was last published, by the name of the stat."""
+        """What was counted since the last `publish`, by the name of the stat."""
 
     def filtered(self, request: Request) -> None:
         """Count *request* as one that was seen before."""
@@ -244,7 +244,7 @@ class RequestStats:
         logger.debug("Filtered a request that was seen: %s%s", request, more)
 
     def refuse_due(self, request: Request, error: ValueError) -> None:
-        """Count *request* as one whose due time is none; log the first."""
+        """Count *request* as one whose due time cannot be used; log the first."""
         self.counts["frontier/queue/due_refused"] += 1
         if not self._told_due:
             self._told_due = True

@@ -1,13 +1,13 @@
 """What the components of one Scrapy process share: its node and its state.
 
-Scrapy builds the scheduler, the middlewares and the extension on their own;
-they meet here, in the one `Session` of their crawler. What is known of each request
-is in one weak map (`RequestStates`). What always holds of that:
+Scrapy builds the scheduler, the middlewares and the extension separately; they meet
+here, in the one `Session` of their crawler. What is known of each request is in one
+weak map (`RequestStates`). What always holds of that:
 
 1.  The state of a request goes when the request does. So nothing in a `RequestState`
     may hold its request for good: a response, which comes to name its request, is
     taken out once it is used.
-2.  To ask of a request of which nothing is known changes nothing.
+2.  Asking about a request of which nothing is known changes nothing.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ MAX_WAITING = 10_000
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """Statuses with which a server names another URL for what was asked."""
 URL_SHOWN = 200
-"""Characters of a URL in a line about it."""
+"""Most characters of a URL in a line about it."""
 
 ARCHIVE_STATS = {
     "frontier/archive/originals": "originals",
@@ -122,7 +122,7 @@ ARCHIVE_STATS = {
     "frontier/archive/cdx_found": "cdx_found",
     "frontier/archive/cdx_failed": "cdx_failed",
 }
-"""Stat to figure of the archive; up to date with each heartbeat."""
+"""Stat to figure of the archive; brought up to date with each heartbeat."""
 ARCHIVE_SECONDS = {
     "frontier/archive/cdx_seconds": "cdx_us",
     "frontier/archive/lookup_seconds": "lookup_us",
@@ -139,11 +139,11 @@ class RequestState:
     is_start: bool = False
     """Whether `Spider.start` made it."""
     repeat: int = 0
-    """How many of `Spider.start` before it differ by their callback or data alone."""
+    """How many of `Spider.start`'s before it differ in their callback or data alone."""
     delivery: Delivery | None = None
-    """What it stands on: as the request that was taken, or as its robots.txt."""
+    """What it stands on: as the request that was taken, or that for its robots.txt."""
     is_ahead: bool = False
-    """Whether it is that robots.txt, which is asked for before."""
+    """Whether it is for that robots.txt, which is asked for first."""
     probes: bool = False
     """Whether it asks whether a host answers at all (`frontier.node.uplink`)."""
     names_slot: bool = False
@@ -151,15 +151,15 @@ class RequestState:
     slot: str = ""
     """The download slot that Scrapy put into its ``meta``, once it was fetched."""
     found: Any = None
-    """What its ``meta`` said of how it was found, before its callback was called."""
+    """What its ``meta`` said about how it was found, before its callback was called."""
     sent: float | None = None
     """When it was sent, in seconds since the Unix epoch."""
     asked_with: LastCapture | None = None
-    """The capture on whose change it was made conditional."""
+    """The capture that it was made conditional on: has the page changed since?"""
     wire: Wire | None = None
     """What crosses the wire for it."""
     heard: bool = False
-    """Whether its server has sent something, of which no response came."""
+    """Whether its server has sent something that did not become a response."""
     answer: Response | None = None
     """What the download handler gave for it, until the archive has taken that."""
     stored: Future[Stored] | None = None
@@ -192,7 +192,7 @@ class RequestStates:
             request.meta[DOWNLOAD_SLOT] = slot
 
     def delivery(self, request: Request) -> Delivery | None:
-        """That of *request*, if it came from the store, or is adopted."""
+        """The delivery of *request*, if it came from the store, or is adopted."""
         state = self._states.get(request, _NOTHING)
         return None if state.is_ahead else state.delivery
 
@@ -202,15 +202,15 @@ class RequestStates:
         return None if delivery is None else delivery.reservation
 
     def stands_on(self, request: Request) -> Reservation | None:
-        """What *request* was taken as, or the one whose robots.txt it asks for."""
+        """What *request*, or the one whose robots.txt it asks for, was taken as."""
         delivery = self._states.get(request, _NOTHING).delivery
         return None if delivery is None else delivery.reservation
 
     def ran(self, request: Request) -> Ran | None:
         """What is to blame if a callback of *request* ends this process.
 
-        If it is adopted that is the page that has led to it; or itself, if there is
-        none, as it was made by ``start``.
+        If it is adopted, that is the page that has led to it; or itself, if there is no
+        page because ``start`` made it.
         """
         delivery = self.delivery(request)
         if delivery is None:
@@ -221,12 +221,12 @@ class RequestStates:
         return Ran(delivery.partition, 0, int(delivery.name))
 
     def go_ahead(self, asks: Request, request: Request) -> None:
-        """*asks* is for the robots.txt of *request*, and stands on the same."""
+        """Note that *asks* is for *request*'s robots.txt, and stands on the same."""
         state = self.of(asks)
         state.delivery, state.is_ahead = self.delivery(request), True
 
     def put_off(self, request: Request) -> None:
-        """Have *request*, which is not sent, wait where it came from, if it may.
+        """Have *request*, which is not sent, wait where it came from, if it can.
 
         Its spider need not know.
         """
@@ -235,7 +235,7 @@ class RequestStates:
         request.errback = None
 
     def give_up(self, request: Request, reason: str) -> None:
-        """Have *request* be a dead letter once it is done with, if it came from there.
+        """Make *request* a dead letter once it is done with, if it has a delivery.
 
         Its record and its links are kept.
         """
@@ -244,7 +244,7 @@ class RequestStates:
 
 
 class SendGuard(Protocol):
-    """Who looks at leases and turns before requests are sent."""
+    """Looks at leases and turns before requests are sent."""
 
     def require_turn(self, request: Request) -> None:
         """Have *request* wait in the store, if its slot has no turn for it soon."""
@@ -254,7 +254,7 @@ class SendGuard(Protocol):
 
 
 class BrowserRecorder(Protocol):
-    """Who listens to the pages of a browser."""
+    """Listens to the pages of a browser."""
 
     def recorded(self, request: Request) -> AbstractAsyncContextManager[None]:
         """Record what the browser gets while its handler has *request*."""
@@ -278,7 +278,7 @@ class Session(Part):
     fetch_again: Callable[..., bool]
     """Has a request in progress fetched again; see `Scheduler.fetch_again`."""
     start_salt = b""
-    """Not empty if the crawl began with what others saw; see `carry_call`."""
+    """Not empty if the crawl began with what others had seen; see `carry_call`."""
     browser: BrowserRecorder | None = None
     """Where a browser may fetch pages."""
     lease_guard: SendGuard | None = None
@@ -286,14 +286,14 @@ class Session(Part):
     starting = False
     """Whether `Spider.start` may still make requests on this node."""
     start_id = ""
-    """Of this node's start requests: all nodes with its job make the same."""
+    """The id of this node's start requests: all nodes with its job make the same."""
     start_delivery: Delivery | None = None
     """What start requests that cannot be stored stand on, if there are any."""
     deadly: frozenset[int] = frozenset()
-    """The ids of those that are given up, as nodes have ended in their callbacks."""
+    """The ids of such requests that are given up, as their callbacks ended nodes."""
     gives_back = False
-    """Whether this node closes while the crawl is paused, and what it has not sent
-    is given back."""
+    """Whether this node closes while the crawl is paused, and gives back what it has
+    not sent."""
     took_over = False
     """Whether the project was scrapy-redis's; see `other_schedulers`."""
 
@@ -376,10 +376,10 @@ class Session(Part):
         self._count_answers()
 
     async def _bind_exporter(self, spider: Spider) -> None:
-        """Have a port for metrics, if there are to be some.
+        """Bind a port for metrics, if they are wanted.
 
         Raises:
-            ConfigurationError: There is no free one.
+            ConfigurationError: No port is free.
         """
         if self.config.metrics_port:
             from frontier.metrics.exporter import Exporter
@@ -411,7 +411,7 @@ class Session(Part):
         )
 
     def _count_answers(self) -> None:
-        """Have the node, and the limits that it keeps to, told what comes in."""
+        """Tell the node, and the limits that it keeps to, what comes in from now on."""
         connect = self._crawler.signals.connect
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)
@@ -423,10 +423,10 @@ class Session(Part):
         noting: Callable[[Any, Request], Any] | None,
         of_errback: Callable[[Any, Request], Any],
     ) -> None:
-        """Have *drop*, if any, asked of each request as soon as the spider made it.
+        """Have *drop*, if any, asked about each request as soon as the spider made it.
 
-        And what each callback yields go through *noting*, if any, before; and what each
-        errback yields, through *of_errback*.
+        Before that, what each callback yields goes through *noting*, if any, and what
+        each errback yields goes through *of_errback*.
         """
         watchdog = self.node.watchdog
         marks = None
@@ -458,7 +458,7 @@ class Session(Part):
         self._crawler.signals.connect(close, signal=signals.spider_opened, weak=False)
 
     def on_end(self, end: End) -> None:
-        """Say it, and close the spider if that is to be."""
+        """Log *end*, and close the spider if it has a reason for that."""
         self._say(end)
         if not end.reason:
             self.wake_engine()
@@ -468,7 +468,7 @@ class Session(Part):
     def _say(self, end: End) -> None:
         """Log *end*, and have the process exit with its code.
 
-        ``scrapy crawl`` exits with 1 where the crawler has no spider at the end.
+        ``scrapy crawl`` exits with 1 if the crawler has no spider at the end.
         """
         if end.message:
             logger.log(end.level, "%s", end.message)
@@ -500,7 +500,7 @@ class Session(Part):
 
     @functools.cached_property
     def fingerprints(self) -> Fingerprints:
-        """What makes requests the same to this crawl.
+        """What says which requests are the same to this crawl.
 
         Raises:
             ConfigurationError: The rules do not exist, or do not fit the project.
@@ -523,7 +523,7 @@ class Session(Part):
             await self.node.outbox.flush()
 
     def in_progress(self) -> set[Request]:
-        """The requests that the engine has not done with."""
+        """The requests that the engine is not done with."""
         return in_progress(self._crawler)
 
     def wake_engine(self) -> None:
@@ -547,7 +547,7 @@ class Session(Part):
     def steered(self) -> None:
         """Do what an operator wants of the crawl, and send what may be sent.
 
-        While it is paused, or no host answers, the time does not count.
+        While it is paused, or no host answers, time does not count towards a limit.
         """
         controls = self.node.controls.wanted
         if self._live is not None and controls is not self._controls:
@@ -561,7 +561,7 @@ class Session(Part):
         self.wake_engine()
 
     def _begin(self) -> None:
-        """Do what was wanted of the crawl before this node came."""
+        """Do what an operator wanted of the crawl before this node came."""
         self._running = True
         pace = self.component(Pace)
         self._live = LiveSettings(self._crawler, self, self.node, pace)
@@ -570,33 +570,33 @@ class Session(Part):
             self._exporter.serve(self._reading, asyncio.get_running_loop())
 
     def change_depth(self, most: int) -> None:
-        """Take links for too deep that are further than *most* from a seed."""
+        """Treat links that are more than *most* steps from a seed as too deep."""
         if self._output is not None:
             self._output.change_depth(most)
 
     def _count_for_limits(self) -> None:
-        """Count what limits of the crawl, and quotas of hosts, are about; once."""
+        """Begin to count for the crawl's limits and the hosts' quotas, if any; once."""
         hosts, spending = self.node.hosts, self.node.parts[Spending]
         if self._counts is None and (spending.is_counting or hosts.has_quotas):
             of = self.requests.reservation
             self._counts = Counts(self._crawler, spending, hosts, of)
 
     def own_settings(self) -> dict[str, str]:
-        """What this node was started with, of what can be changed while it runs."""
+        """Settings that can be changed while it runs, as this node began with them."""
         return {} if self._live is None else self._live.own()
 
     def _note_answer(self, request: Request, response: Response) -> None:
-        """A page counts though a middleware then gives it another request."""
+        """Count a page even if a middleware then gives it another request."""
         if response.status not in REDIRECTS:
             self._note_page(request)
 
     def _note_page(self, request: Request) -> None:
-        """A response has come that is no redirect; robots.txt is of no request here."""
+        """Count a response that is no redirect, unless it is for a robots.txt."""
         if self.requests.reservation(request) is not None:
             self.node.fetched.page(request.url)
 
     def note_reason(self, reason: str) -> None:
-        """Learn why the spider closes."""
+        """Note why the spider closes."""
         if self._counts is not None:
             self._counts.closing(reason)
 
@@ -655,7 +655,7 @@ class Session(Part):
 
 
 def concurrency_of(settings: BaseSettings) -> Concurrency:
-    """What Scrapy's settings say of requests at a time."""
+    """What Scrapy's settings say about requests at a time."""
     return Concurrency(
         requests=settings.getint("CONCURRENT_REQUESTS"),
         per_host=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
