@@ -463,7 +463,7 @@ def is_closing(crawler: Crawler) -> bool:
 
 
 def wake_engine(crawler: Crawler) -> None:
-    """Have the engine ask for requests now, if all of it is open."""
+    """Have the engine ask for requests now, if it is fully open."""
     slot, engine = _slot_of(crawler), crawler.engine
     if slot is not None and slot.closing is None and engine and engine.running:
         slot.nextcall.schedule()
@@ -542,11 +542,11 @@ def end_with_error(crawler: Crawler) -> None:
 
 
 def stop_when_open(crawler: Crawler) -> asyncio.Event:
-    """Have a signal wait, while *crawler* opens or closes, before it stops it.
+    """Have a signal that comes while *crawler* opens or closes stop it after that.
 
-    Otherwise a signal that comes while the spider opens or closes would end the process
-    at once: feeds would lack their end, and files and servers would be left behind.
-    Returns an event that is set once such a signal has come.
+    Otherwise such a signal would end the process at once: feeds would lack their end,
+    and files and servers would be left behind. Returns an event that is set once a
+    signal to stop has come.
     """
     before, has_closed = crawler.stop_async, asyncio.Event()
     stopping = asyncio.Event()
@@ -674,7 +674,7 @@ class Slots:
         self._downloader: Any = engine.downloader
 
     def every(self) -> list[str]:
-        """The keys of all slots that there are at present."""
+        """The keys of all present slots."""
         return list(self._downloader.slots)
 
     def given(self, key: str, what: str) -> float | None:

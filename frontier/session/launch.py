@@ -189,7 +189,7 @@ def _command() -> ScrapyCommand | None:
 
 
 def _owners(*methods: str) -> Iterator[Any]:
-    """The objects of which one of *methods* is running; see `_running`."""
+    """The objects that have one of *methods* running; see `_running`."""
     return (owner for _, owner in _running(*methods))
 
 

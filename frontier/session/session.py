@@ -527,7 +527,7 @@ class Session(Part):
         return in_progress(self._crawler)
 
     def wake_engine(self) -> None:
-        """Have the engine ask for requests now, if all of it is open."""
+        """Have the engine ask for requests now, if it is fully open."""
         wake_engine(self._crawler)
 
     @property
