@@ -1,22 +1,21 @@
 """Where the store is: scrapy-redis's ``REDIS_*`` settings, read.
 
-Beside redis-py's own URLs there are two more, with one or several servers, and
-``rediss+`` before either for TLS::
+Besides redis-py's own URLs there are two more, with one or several servers, and
+``rediss+`` instead of ``redis+`` for TLS::
 
     redis+cluster://[user:password@]host[:port][,host[:port]...]
     redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]
 
-Those of a cluster are where its layout is asked for; those of Sentinel are the
-sentinels. User and password are the servers' own; what the sentinels want goes
-into ``REDIS_PARAMS`` as ``sentinel_kwargs``. No error shows a password.
+The hosts of a cluster are servers that are asked for its layout; those of Sentinel are
+the sentinels. User and password are those of the Redis servers; what the sentinels want
+goes into ``REDIS_PARAMS`` as ``sentinel_kwargs``. No error shows a password.
 
 The primary that Sentinel names: how it is reached, and how it is left.
 
-A connection is made to whatever server the sentinels name then, and stays there.
-That is not enough when another is named: a primary that hangs does not end its
-connections, and one that was replaced by an operator's command (``SENTINEL
-FAILOVER``) takes writes for ten seconds more, which are lost. So somebody has to
-ask again (`Watch`).
+A connection is made to whatever server the sentinels name then, and stays there. That
+is not enough once they name another: a primary that hangs does not end its connections,
+and one that an operator's command has replaced (``SENTINEL FAILOVER``) takes writes for
+ten more seconds, which are lost. So somebody has to ask again (`Watch`).
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ Server = tuple[str, int]
 """Host and port."""
 
 ENVIRONMENT = "REDIS_URL"
-"""The variable that names the server, for commands and nodes alike: it stands above
-what settings say, and below the command line."""
+"""The variable that names the server, for commands and nodes alike: it overrides the
+settings, and the command line overrides it."""
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 """Parameters of connections that name files."""
@@ -64,7 +63,7 @@ _SECRET = re.compile(r"(://).*@")
 _SECRET_OPTION = re.compile(r"([?&](?:\w*password|username)=)[^&]*")
 
 DEFAULTS = {"socket_timeout": 30, "socket_connect_timeout": 30, "encoding": "utf-8"}
-"""Parameters of connections where `REDIS_PARAMS` has none: those of scrapy-redis."""
+"""Scrapy-redis's parameters of connections, where `REDIS_PARAMS` has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,13 @@ class Address:
     servers: tuple[Server, ...] = ()
     service: str = ""
     url: str = ""
-    """That of one server, if it was named by one."""
+    """The URL of a single server, if it was named by one."""
     params: dict[str, Any] = field(default_factory=dict)
-    """Of each connection to a server that has data."""
+    """Parameters of each connection to a server that has data."""
 
     @property
     def where(self) -> str:
-        """The servers, for people to read; "" of a single one."""
+        """The servers, for people to read; "" for a single one."""
         hosts = ",".join(f"{host}:{port}" for host, port in self.servers)
         return f"{self.service} of {hosts}" if self.service else hosts
 
@@ -95,7 +94,7 @@ def given(settings: Mapping[str, Any]) -> bool:
 def redacted(url: str) -> str:
     """*url* with ``***`` for what may be a user or a password.
 
-    It may be malformed, so everything up to the last ``@`` is taken for them.
+    It may be malformed, so everything up to the last ``@`` is hidden.
     """
     return _SECRET_OPTION.sub(r"\1***", _SECRET.sub(r"\1***@", url))
 
@@ -106,7 +105,7 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
     *timeout* is that of connections, in seconds, where *settings* give none.
 
     Raises:
-        ConfigurationError: They name no store.
+        ConfigurationError: They do not name a store.
     """
     own = dict(DEFAULTS)
     if timeout:
@@ -126,7 +125,7 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
             params.pop(name, None)
         found = _several(url, params)
     else:
-        # redis-py would take a URL without a host for a server on this machine.
+        # redis-py would connect to this machine for a URL without a host.
         if url and not re.match(r"unix:|\w+://(?:.*@)?[^:/?@]", url):
             raise malformed(url, "names no host; write redis://HOST:PORT/0")
         found = Address("", url=url, params=params)
@@ -135,7 +134,7 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
 
 
 def _require_files(params: Mapping[str, Any]) -> None:
-    """Look at the files that TLS is to have, which OpenSSL would wait for as a FIFO.
+    """Check the files that TLS needs; OpenSSL would wait for one that is a FIFO.
 
     Raises:
         ConfigurationError: One cannot be read.
@@ -192,10 +191,10 @@ def _several(url: str, params: dict[str, Any]) -> Address:
 
 
 def malformed(url: str, reason: str) -> ConfigurationError:
-    """The error that says why *url* is none, without the secrets in it.
+    """The error that says why *url* is invalid, without the secrets in it.
 
-    The *reason* that a library gives may quote a part of the URL, so it is told
-    only where there is nothing secret.
+    The *reason* that a library gives may quote a part of the URL, so it is shown only
+    if it quotes nothing secret.
     """
     shown = redacted(url)
     if shown != url and any(part in reason for part in _parts(url)):
@@ -220,11 +219,11 @@ def _params(found: Any) -> dict[str, Any]:
 
 
 SENTINEL_TIMEOUT = 2.0
-"""Seconds for a sentinel to answer, unless ``sentinel_kwargs`` say otherwise: it may
-be on the machine that died, and the others are asked after it."""
+"""Seconds for a sentinel to answer, unless ``sentinel_kwargs`` say otherwise: it may be
+on the machine that died, and the others are asked only after it."""
 BLOCKING_TIMEOUT = 5.0
-"""Seconds for a primary to answer a thread, which nobody tells that it was replaced;
-unless ``REDIS_PARAMS`` say less."""
+"""Seconds for a primary to answer a thread, which is not told if the primary was
+replaced; unless ``REDIS_PARAMS`` say less."""
 
 
 def primary_of(
@@ -271,9 +270,9 @@ class Watch:
         self._primary: Any = None
 
     async def leave_replaced(self) -> bool:
-        """End the connections to other servers than the sentinels name.
+        """End the connections to servers other than the one that the sentinels name.
 
-        Whether they name another one than before.
+        Return whether they name another one than before.
         """
         try:
             named = await self._pool.get_master_address()
@@ -285,11 +284,11 @@ class Watch:
 
 
 def leave_others(pool: Any, named: tuple[str, int]) -> None:
-    """End the connections of an asynchronous *pool* that lead not to *named*.
+    """End the connections of an asynchronous *pool* that do not lead to *named*.
 
-    Also those that are not in use just now. The pool ends them by itself when it is
-    sent to another primary, but not one that is in use then and is given back later:
-    what is sent over that goes to an old primary, which may take it for seconds.
+    Also those that are idle. The pool itself ends those when it is sent to another
+    primary, but not one that is in use then and returned later: what is sent over that
+    goes to an old primary, which may accept it for seconds.
     """
     for connection in (*pool._available_connections, *pool._in_use_connections):
         if (connection.host, connection.port) != named:
@@ -299,7 +298,7 @@ def leave_others(pool: Any, named: tuple[str, int]) -> None:
 def _abort(connection: Any) -> None:
     """Have whoever reads from *connection*, or writes to it, find it closed.
 
-    Its own ``disconnect`` takes the writer from under who is just connecting.
+    Its own ``disconnect`` would take the writer away from a task that is connecting.
     """
     writer = getattr(connection, "_writer", None)
     if writer is not None:

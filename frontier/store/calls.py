@@ -1,18 +1,18 @@
 """What is sent to a store, commands and runs of scripts, and the copies waited for.
 
-A server confirms a write before any other has it. ``WAIT`` and ``WAITAOF`` return once
-all that was written on the same connection before is copied, to replicas or to the
-server's disk; so one of them goes out behind the calls of a round trip, to each server
-that gets a script of it.
+A server confirms a write before any other server has it. ``WAIT`` and ``WAITAOF``
+return once all that was written before on the same connection is copied, to replicas or
+to the server's disk; so one of them goes out after the calls of a round trip, to each
+server that runs a script in it.
 
 What always holds:
 
-1.  What `Copies` is given to counts as done only when all copies are there. If they are
-    late that is no answer, and it is sent again: only for calls that may happen twice,
-    and that write each time (`WAIT` waits for the last write of its connection).
+1.  A run with `Copies` counts as done only when all copies exist. If they are late it
+    counts as not answered, and is sent again: only for calls that may happen twice, and
+    that write each time (`WAIT` waits for the last write of its connection).
 2.  A replica counts only once it has confirmed something. A server without an
-    append-only file that never had a replica counts no writes, so `WAIT` for one of
-    them is content with a replica that was sent the data and has not loaded them yet.
+    append-only file that never had a replica counts no writes, so `WAIT` on it is
+    content with a replica that was sent the data and has not loaded it yet.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 Argument = str | bytes | int | float
 Command = tuple[Argument, ...]
 Condition = tuple[Command, Argument]
-"""A command of a `Call.txn`, and what it is to reply."""
+"""A command of a `Call.txn`, and the reply that it must have."""
 Run = Callable[[Sequence["Call"]], Awaitable[list[Any]]]
-"""What sends calls and returns their replies."""
+"""Sends calls and returns their replies."""
 
 
 class Later(int):
-    """In a `Call.txn`, the time by the server so many ms from now, in ms."""
+    """In a `Call.txn`, the server's time this many ms from now, in ms."""
 
 
 NOW = Later(0)
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 def batches(things: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """*things* in their order, so many in each batch at most."""
+    """*things* in their order, at most *size* in each batch."""
     return (things[first : first + size] for first in range(0, len(things), size))
 
 
@@ -63,17 +63,17 @@ EVERYWHERE = frozenset(("CONFIG", "INFO", "KEYS", "SCRIPT", "WAIT", "WAITAOF"))
 ANYWHERE = frozenset(("PING", "TIME", "CLUSTER"))
 """Commands without a key; they go where the call before them goes."""
 SECOND = frozenset(("MEMORY", "OBJECT"))
-"""Commands that have a word before their key."""
+"""Commands with another word before their key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One command or script, ready to be sent."""
+    """One command or run of a script, ready to be sent."""
 
     parts: Command
     script: Script | None = None
     server: Server | None = None
-    """The server of a cluster that is meant, whoever has the slot of a key."""
+    """The server of a cluster that has to run it, whichever has the slot of a key."""
 
     @classmethod
     def command(cls, *parts: Argument) -> Call:
@@ -90,9 +90,9 @@ class Call:
 
     @classmethod
     def txn(cls, when: Sequence[Condition], then: Sequence[Command]) -> Call:
-        """A run of the commands *then*, if those of *when* reply what each is to.
+        """A run of the commands *then*, if each of *when* replies as expected.
 
-        `None` is its reply if one does not, and nothing is done. All keys, the second
+        If one does not, nothing is done, and the reply is `None`. All keys, the second
         words, are in one slot.
         """
         keys: dict[Argument, int] = {}
@@ -103,7 +103,7 @@ class Call:
             args += [name, keys.setdefault(key, len(keys) + 1), len(rest), *rest]
         times = [i for i, one in enumerate(args) if isinstance(one, Later)]
         for i in times:
-            args[i] = int(args[i])  # redis-py packs no other kind of it
+            args[i] = int(args[i])  # redis-py packs no subclass of int
         args[1] = " ".join(str(i + 1) for i in times)
         return cls.to("txn", [*keys], args)
 
@@ -114,24 +114,24 @@ class Call:
 
     @property
     def key(self) -> bytes | None:
-        """The key that tells where on a cluster the call belongs, if it has one."""
+        """The key that decides where on a cluster the call goes, if it has one."""
         if self.script is not None:
             key = self.parts[3]
         elif self.name in EVERYWHERE or self.name in ANYWHERE:
             return None
         else:
-            first = str(self.parts[0]).upper()  # which may have both words
+            first = str(self.parts[0]).upper()  # this may have both words
             key = self.parts[2 if first in SECOND else 1]
         return key if isinstance(key, bytes) else str(key).encode()
 
 
 LONGEST_MS = 2000
-"""Milliseconds for which a server waits; a disk is written to once a second."""
+"""Milliseconds for which a server waits; its disk is written to once a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """How many copies there have to be of a write."""
+    """How many copies of a write there have to be."""
 
     replicas: int = 0
     disk: bool = False
@@ -143,7 +143,7 @@ class Copies:
         return ("WAIT", self.replicas, milliseconds)
 
     def after(self, commands: Sequence[Sequence[Argument]]) -> list[Command]:
-        """What is sent behind *commands*, to wait; nothing if no script is in them."""
+        """What is sent after *commands*, to wait; nothing if they run no script."""
         if not self or all(parts[0] != "EVALSHA" for parts in commands):
             return []
         waits = [self._command(LONGEST_MS)]
@@ -154,7 +154,7 @@ class Copies:
         return self.disk or self.replicas > 0
 
     def lacking(self, replies: Sequence[Any]) -> str:
-        """What is not there, if these are the replies to `after`; or nothing."""
+        """What is missing by these *replies* to `after`; empty if nothing is."""
         for reply in replies:
             if isinstance(reply, Exception):
                 return str(reply)
@@ -169,11 +169,11 @@ class Copies:
         return ""
 
     def probe(self) -> Call:
-        """A call whose reply tells whether the servers know the command."""
+        """A call whose reply tells whether the servers know the waiting command."""
         return Call.command(*self._command(1))
 
     def refused(self, where: str, reason: str) -> ConfigurationError:
-        """What to say if they do not."""
+        """The error for servers that refuse it, with a *reason*."""
         name = "AOF" if self.disk else "REPLICAS"
         needs = "Redis 7.2 or Valkey 8, with appendonly yes" if self.disk else "Redis"
         return ConfigurationError(
@@ -183,6 +183,6 @@ class Copies:
 
 
 def _confirming(info: Mapping[str, Any]) -> int:
-    """How many replicas have confirmed anything, as ``INFO replication`` has it."""
+    """How many replicas have confirmed anything, by ``INFO replication``."""
     replicas = [value for name, value in info.items() if name.startswith("slave")]
     return sum(isinstance(one, dict) and one.get("offset", 0) > 0 for one in replicas)

@@ -1,7 +1,7 @@
 """The connection to Redis: calls go out in batches, errors come back as ours.
 
-One server, a cluster, or the primary that Sentinel names: `frontier.store.address`
-says which, `frontier.store.cluster_router` what goes where.
+The store is one server, a cluster, or the primary that Sentinel names:
+`frontier.store.address` says which, `frontier.store.cluster_router` what goes where.
 
 What always holds:
 
@@ -69,23 +69,23 @@ UNAVAILABLE = (
     OSError,
 )
 DEMOTED = redis.exceptions.ReadOnlyError
-"""How a server says that it is a replica. It may be one for a while, and keep its run
-and its connections."""
+"""How a server says that it is a replica. It may be one for a while without a restart,
+and without closing its connections."""
 REPEATS = 5
 """How often a `BlockingStore` asks a cluster, or Sentinel's primary, again."""
 FIRST_REPEAT = 0.1
 _READ_ONLY = re.compile(r"(^|-)(MISCONF|NOREPLICAS|READONLY) ")
 """How a server says that it writes nothing now, also from within a script: its disk is
-full, or it lacks its replicas, or is one."""
+full, or it lacks its replicas, or it is a replica."""
 _PASSING = re.compile(r"(^|-)(BUSY|LOADING) ")
-"""How it says that it cannot do anything now: another script runs, or it still reads
-its file."""
+"""How it says that it cannot do anything now: another script is running, or it is still
+reading its file."""
 _FORBIDDEN = re.compile(
     r"NOPERM|no permissions? to|ACL failure|ACL-permission|"
     r"executing the script can't|can't (run this command|access at least one)",
     re.IGNORECASE,
 )
-"""How a server says that its ACL does not let a user do something, also in a script."""
+"""How a server says that its ACL forbids a user something, also in a script."""
 MAX_KEYS = 5
 """Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"
@@ -95,7 +95,7 @@ _REFUSED_TLS = re.compile(
     re.IGNORECASE,
 )
 """How a client without a certificate learns that a server wants one: in the handshake
-of TLS 1.2; after that of 1.3, or only that the connection has ended, in any way."""
+of TLS 1.2; after that of TLS 1.3, or only by the connection ending, in any way."""
 WANTED = (
     "; it may want a certificate of its clients: ssl_certfile and ssl_keyfile in "
     "REDIS_PARAMS, or in the URL"
@@ -103,17 +103,17 @@ WANTED = (
 CLOSED = "this node has closed its connections"
 _TLS = (redis.connection.SSLConnection, redis.asyncio.connection.SSLConnection)
 _began: ContextVar[int] = ContextVar("_began", default=0)
-"""What `Store.changes` was when the call began that a connection is made for."""
+"""`Store.changes` as of the beginning of the call for which a connection is made."""
 SCAN_PAGE = 5_000
 """Keys that one call of SCAN looks at."""
 PULSE = 0.25
-"""Seconds between two questions to a server whether it lives."""
+"""Seconds between two checks whether a server is alive."""
 TURNS = 20
-"""Turns of the event loop in which an answer that is there is read: where they take
-long, this process is late, and not the server."""
+"""Turns of the event loop in which an answer that has arrived is read: if they take
+long, this process is late, not the server."""
 NO_COPIES = Copies()
 HERE = ("", 0)
-"""The server of a store that has one, or whose Sentinel names one."""
+"""The server of a store that has only one, or whose Sentinel names one."""
 
 
 class Store:
@@ -126,10 +126,10 @@ class Store:
         self.changes = 0
         """How often a server took another's place, or was started again."""
         self.watched = False
-        """Whether a call fails that would be the first after such a change."""
+        """Whether the first call after such a change fails."""
         servers.check = self._check
         self.copies = Copies()
-        """What there has to be of each write of a run that is to be `copied`."""
+        """The copies that each write of a `copied` run must have."""
         self.where = servers.where
         self.address = servers.address
 
@@ -139,13 +139,13 @@ class Store:
     ) -> Store:
         """Connect as scrapy-redis's ``REDIS_*`` settings say.
 
-        *timeout* is the number of seconds that a server has to answer, where they
-        do not say another.
+        *timeout* is for how many seconds a server may take to answer, where the
+        settings do not say.
 
         Raises:
-            ConfigurationError: They do not make a client.
+            ConfigurationError: No client can be made from them.
         """
-        # A client that repeats what was not answered would reserve URLs twice.
+        # A client that repeats calls without an answer would reserve URLs twice.
         once = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
         address = address_of(settings, timeout)
         return cls(_Servers(address, timeout, asynchronous=True, retry=once))
@@ -156,19 +156,19 @@ class Store:
         return self._router.alone
 
     def doubt(self) -> None:
-        """Take the servers for others from now on, though no connection told so."""
+        """Count the servers as changed, though no connection has shown that."""
         self.changes += 1
 
     async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Send *calls* together and return their replies.
 
-        With *copied* an answer is one only once there are the `copies`.
+        With *copied* they count as answered only once the `copies` exist.
 
         Raises:
-            StoreUnavailable: The store did not answer, or has changed if that is
+            StoreUnavailable: The store did not answer; or it has changed, and is
                 `watched`.
             StoreRefused: It answered one of the calls with an error.
-            KeyDamaged: With one about a value.
+            KeyDamaged: It answered with an error about a value.
         """
         began = self.changes
         _began.set(began)
@@ -199,9 +199,9 @@ class Store:
         return replies
 
     def _require_unchanged(self, began: int, replies: Sequence[Any]) -> None:
-        """Raise if the store has changed since *began*, or does so with *replies*."""
+        """Raise if the store has changed since *began*, or by these *replies*."""
         if any(isinstance(one, DEMOTED) for one in replies):
-            self.changes += 1  # once a primary again, it has what its own had
+            self.changes += 1  # when it is a primary again, it has what its primary had
         if self.watched and self.changes != began:  # it is not the one that replied
             raise StoreUnavailable(self.where, CHANGED) from None
 
@@ -212,7 +212,7 @@ class Store:
     async def watch(self, interval: float, on_replaced: Callable[[], None]) -> None:
         """Leave a primary that Sentinel has replaced, until cancelled.
 
-        It is asked every *interval* seconds. Returns at once where there is none.
+        Sentinel is asked every *interval* seconds. Returns at once if there is none.
         """
         if not self._servers.has_sentinel:
             return
@@ -225,11 +225,11 @@ class Store:
     async def pulse(
         self, silence: float, on_silent: Callable[[StoreUnavailable], None]
     ) -> None:
-        """Ask each server again and again whether it lives, until cancelled.
+        """Keep asking each server whether it is alive, until cancelled.
 
-        One that hangs ends no connection, and says nothing for as long as calls
-        may wait. *on_silent* is called, once, for one that has not answered for
-        *silence* seconds.
+        A server that hangs ends no connection, and is silent for as long as calls may
+        wait. *on_silent* is called, once, for one that has not answered for *silence*
+        seconds.
         """
         asked: dict[Server, tuple[asyncio.Task[bool], float]] = {}
         silent: set[Server] = set()
@@ -240,7 +240,7 @@ class Store:
                         asking = asyncio.create_task(self._lives(server))
                         asked[server] = (asking, time.monotonic())
                 await asyncio.sleep(PULSE)
-                for _ in range(TURNS):  # what has arrived meanwhile is read
+                for _ in range(TURNS):  # answers that have arrived meanwhile are read
                     if all(asking.done() for asking, _ in asked.values()):
                         break
                     await asyncio.sleep(0)
@@ -261,11 +261,11 @@ class Store:
                 asking.cancel()
 
     def server_of(self, key: str) -> Server | None:
-        """The server that has *key*, as far as is known."""
+        """The server that has *key*, as far as known."""
         return self._router.owner(key)
 
     async def _lives(self, server: Server) -> bool:
-        """Whether *server* answers, or refuses to, which is an error by itself."""
+        """Whether *server* answers, or refuses at once, which calls will report."""
         _began.set(self.changes)
         try:
             await self._servers.client(server).execute_command("PING")
@@ -276,20 +276,20 @@ class Store:
         return True
 
     async def close(self) -> None:
-        """Close the connections; there are no others from now on.
+        """Close the connections; no others are made from now on.
 
-        A call that is under way fails, also one that is about to connect.
+        A call that is under way fails, even if it is about to connect.
         """
         self._servers.closed = True
         for client in self._servers.clients:
             await client.aclose()
 
     async def _check(self, server: Server, connection: Any) -> None:
-        """Take no new connection for one to the server of before, if it is not.
+        """Notice if a new connection leads to another server than before, or run.
 
-        A call that began before another task found that out is not sent either.
+        A call that began before another task noticed it is not sent either.
         """
-        if self._servers.closed:  # meanwhile: redis-py closes the connection, then
+        if self._servers.closed:  # meanwhile; redis-py then closes the connection
             raise redis.exceptions.ConnectionError(CLOSED)
         await connection.on_connect()
         await connection.send_command("INFO", "server")
@@ -327,8 +327,8 @@ class Store:
 class BlockingStore:
     """Runs calls from a thread or a command; same contract as `Store`.
 
-    But a call that is not answered is repeated a few times before it fails, so
-    it is for calls that may happen twice.
+    But a call that is not answered is repeated a few times before it fails, so this is
+    for calls that may happen twice.
     """
 
     def __init__(self, servers: _Servers) -> None:
@@ -336,7 +336,7 @@ class BlockingStore:
         self._router = servers.router
         self.where = servers.where
         self.copies = Copies()
-        """What there has to be of what a script of a run wrote before it is over."""
+        """The copies of what its scripts wrote that there must be before a run ends."""
         self._leaves = False
 
     @classmethod
@@ -345,10 +345,10 @@ class BlockingStore:
     ) -> BlockingStore:
         """Connect as scrapy-redis's ``REDIS_*`` settings say.
 
-        *timeout* is as of `Store.from_settings`; after it no call is repeated.
+        *timeout* is as for `Store.from_settings`; after it no call is repeated.
 
         Raises:
-            ConfigurationError: They do not make a client.
+            ConfigurationError: No client can be made from them.
         """
         return cls.at(address_of(settings, timeout), timeout)
 
@@ -372,7 +372,7 @@ class BlockingStore:
     def run(self, calls: Sequence[Call], *, tolerant: bool = False) -> list[Any]:
         """Send *calls* together and return their replies; see `Store.run`.
 
-        If it is *tolerant*, a damaged key's error stands in place of the reply.
+        If *tolerant*, the error of a damaged key stands in place of the reply.
         """
         replies, bad = self._repeated(calls)
         for place in bad:
@@ -399,7 +399,7 @@ class BlockingStore:
         return self._run(calls)
 
     def leave(self) -> None:
-        """Have the next run make new connections; may be called in any thread."""
+        """Have the next run make new connections; may be called from any thread."""
         self._leaves = True
 
     def _run(self, calls: Sequence[Call]) -> tuple[list[Any], list[int]]:
@@ -427,19 +427,19 @@ class BlockingStore:
         return self.run([call])[0]
 
     def runs(self) -> str:
-        """What tells the runs of its servers from others; raises as `run` does.
+        """The run ids of the servers; raises as `run` does.
 
-        Others may have forgotten what these had confirmed.
+        If they change, the servers may have forgotten what they had confirmed.
         """
         return str(self.call(Call.command("INFO", "server"))["run_id"])
 
     def scan(self, pattern: str) -> Iterator[bytes]:
-        """The keys that *pattern* matches, some perhaps twice; raises as `run` does.
+        """The keys that match *pattern*, some perhaps twice; raises as `run` does.
 
-        One primary of a cluster after the other. A key that moves to another one
-        meanwhile may be missed.
+        The primaries of a cluster are scanned one after the other. A key that moves to
+        another one meanwhile may be missed.
         """
-        self.call(Call.command("PING"))  # from then on a cluster's servers are known
+        self.call(Call.command("PING"))  # from now on a cluster's servers are known
         for server in self._router.servers:
             cursor = b"0"
             while True:
@@ -480,10 +480,10 @@ class _Servers:
         self.repeats = 0
         """How often a blocking call is repeated here, and not by redis-py.
 
-        It would ask the same server again, where another one may answer.
+        Redis-py would ask the same server again, where another one may answer.
         """
         self.repeat_for = math.inf
-        """Seconds after whose end it is not repeated any more."""
+        """Seconds after which it is not repeated any more."""
         if (address.kind or timeout) and not asynchronous:
             self._repeat_here(timeout)
         self._made: dict[Server, Any] = {}
@@ -491,7 +491,7 @@ class _Servers:
         """Called with each new connection; for the event loop only."""
         self._sentinels: list[Any] = []
         self.closed = False
-        """Whether no server, and no sentinel, is to be connected to any more."""
+        """Whether no more connections, to servers or sentinels, are to be made."""
         self._has_connected = False
         clustered = address.kind == CLUSTER
         self.router = Router(
@@ -508,7 +508,7 @@ class _Servers:
         ) and not pool.connection_kwargs.get("ssl_certfile")
 
     def _repeat_here(self, timeout: float | None) -> None:
-        """Have blocking calls repeated here, unless the address says how often."""
+        """Repeat blocking calls here, unless the address says how often to retry."""
         if "retry" not in self.address.params:
             self.repeats = REPEATS
             self.repeat_for = timeout or math.inf
@@ -521,7 +521,7 @@ class _Servers:
         return self._made[server]
 
     def pipeline(self, batch: Batch, copies: Copies) -> Any:
-        """What sends *batch*, and waits for *copies* of it."""
+        """A pipeline that sends *batch*, and waits for *copies* of it."""
         pipeline = self.client(batch.server).pipeline(transaction=False)
         for parts in (*batch.commands, *copies.after(batch.commands)):
             pipeline.execute_command(*parts)
@@ -534,18 +534,18 @@ class _Servers:
 
     @property
     def clients(self) -> list[Any]:
-        """All clients, those of the sentinels too."""
+        """All clients, including those of the sentinels."""
         return [*self._made.values(), *self._sentinels]
 
     def explained(self, error: BaseException) -> BaseException:
-        """*error*, which says what a server that never let us in may want."""
+        """*error*; if no server has ever let us in, it says what they may want."""
         lacks = self._may_lack_certificate and not self._has_connected
         if lacks and _REFUSED_TLS.search(str(error)):
             return redis.exceptions.ConnectionError(f"{error}{WANTED}")
         return error
 
     async def _asking(self, connection: Any) -> None:
-        """A sentinel is connected to, by who was about to connect to its primary."""
+        """Check a connection to a sentinel, made before one to its primary."""
         if self.closed:
             raise redis.exceptions.ConnectionError(CLOSED)
         await connection.on_connect()
@@ -597,7 +597,7 @@ def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
 def memory_share(reply: bytes | Mapping[str, Any]) -> float:
     """How much of its memory a store uses, given its ``INFO memory``: 1.0 is all.
 
-    Of a cluster it is that of the fullest primary; 0 where there is no limit.
+    For a cluster it is the share of the fullest primary; 0 where there is no limit.
     """
     info = _info(reply)
     limit = int(info.get("maxmemory", 0))
@@ -606,7 +606,7 @@ def memory_share(reply: bytes | Mapping[str, Any]) -> float:
 
 
 def _info(reply: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the reply to an ``INFO`` says, in either form that a client gives it."""
+    """Parse the reply to an ``INFO``, in either form that a client returns it."""
     if not isinstance(reply, bytes):
         return reply
     lines = reply.decode("utf-8", "replace").splitlines()
@@ -614,7 +614,7 @@ def _info(reply: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused:
-    """What *error* of a whole run means: to ask again may help, or it cannot."""
+    """The error to raise for *error* of a whole run, by whether a retry may help."""
     text = str(error)
     if isinstance(error, redis.exceptions.InvalidResponse):
         return StoreRefused(f"what answers at {where} is not Redis or Valkey: {text}")
@@ -635,7 +635,7 @@ def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused
 
 
 def _located(error: BaseException, server: Server) -> BaseException:
-    """*error*, which says of a cluster's server which one it is."""
+    """*error*, with the name of the server if it is one of a cluster."""
     with contextlib.suppress(TypeError):
         if server != HERE and f"{server[0]}:{server[1]}" not in str(error):
             return redis.exceptions.ConnectionError(
@@ -645,7 +645,7 @@ def _located(error: BaseException, server: Server) -> BaseException:
 
 
 def _complete(batch: Batch, replies: list[Any], copies: Copies) -> Outcome:
-    """The replies to *batch* itself; or that there are not the *copies*."""
+    """The replies to *batch* itself; or an error if *copies* are missing."""
     count = len(batch.commands)
     if replies[count:] and (lacking := copies.lacking(replies[count:])):
         return _located(redis.exceptions.ConnectionError(lacking), batch.server)
@@ -660,7 +660,7 @@ def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
 
 
 def _forbidden(where: str, what: str, text: str) -> StoreRefused:
-    """The error where an ACL does not allow *what*, of which the server says *text*."""
+    """The error if an ACL forbids *what*; *text* is what the server says about it."""
     return StoreRefused(
         f"the user of the store at {where} may not do {what}: {text}; "
         "docs/security.md has the rights that frontier needs, as ACL SETUSER"
@@ -679,13 +679,13 @@ def _described(call: Call) -> str:
 def _checked(
     replies: list[Any], where: str, calls: Sequence[Call]
 ) -> tuple[list[Any], list[int]]:
-    """*replies*, and the places of those that complain of a value."""
+    """*replies*, and the places of those that complain about a value."""
     bad = []
     for place, reply in enumerate(replies):
         if not isinstance(reply, redis.exceptions.RedisError):
             continue
         text = str(reply)
-        # Redis 6 and 7.0 wrap in ERR what a command says inside of a script.
+        # Redis 6 and 7.0 wrap in ERR what a command says inside a script.
         if isinstance(reply, redis.exceptions.OutOfMemoryError) or "-OOM " in text:
             raise StoreFull(where) from reply
         if isinstance(reply, redis.exceptions.AskError):

@@ -1,21 +1,20 @@
 """Which server gets which call, and what is sent again: no I/O of its own.
 
-`Router.run` is a generator: it yields what is to be sent where, and is told what
-came back; so the event loop and the threads share it. One server, or the primary
-that Sentinel names, is a router with a single place.
+`Router.run` is a generator: it yields what is to be sent where, and is told what came
+back; so the event loop and threads share it. For one server, or the primary that
+Sentinel names, it is a router with a single place.
 
 What always holds:
 
-1.  A call is sent again only where the server said that it was not executed:
-    MOVED, ASK, TRYAGAIN, CLUSTERDOWN, NOSCRIPT. An answer that is missing ends
-    the run.
-2.  The calls of one slot go to one server together and in their order. Those
-    that are sent again come after the others: while a slot is being moved, or
-    after somebody flushed the scripts, the order within a run is not kept.
+1.  A call is sent again only if the server said that it was not executed: MOVED, ASK,
+    TRYAGAIN, CLUSTERDOWN, NOSCRIPT. A missing answer ends the run.
+2.  The calls of one slot go to one server together and in their order. Those that are
+    sent again come after the others: while a slot is being moved, or after somebody
+    flushed the scripts, the order within a run is not kept.
 3.  One server is sent a call for many partitions where each was to be a call of its
     own (`frontier.store.calls`); who asked sees no difference.
-4.  Before the first script goes to a server, and again after each of its
-    failures, it gets all scripts, in the same round trip.
+4.  Before the first script goes to a server, and again after each of its failures, it
+    gets all scripts, in the same round trip.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ if TYPE_CHECKING:
 
 Parts: TypeAlias = tuple[Argument, ...]
 Outcome: TypeAlias = list[Any] | BaseException
-"""The replies to a batch, errors among them; or why there are none."""
+"""The replies to a batch, including errors; or why there are none."""
 Run: TypeAlias = "Generator[list[Batch] | float, list[Outcome], list[Any]]"
 
 SLOTS = 16_384
 REDIRECTS = 4
-"""Rounds without a pause; servers that disagree send calls to and fro."""
+"""Rounds without a pause; servers that disagree send calls back and forth."""
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.1
 PATIENCE = 3.0
-"""Seconds for which a slot may be between two servers, or nobody's."""
+"""Seconds for which a slot may be between two servers, or have none."""
 NOT_YET = (redis.exceptions.TryAgainError, redis.exceptions.ClusterDownError)
 LAYOUT = ("CLUSTER", "SLOTS")
 LOADING: tuple[Parts, ...] = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS.values())
@@ -69,7 +68,7 @@ class _Job:
     call: Call
     slot: int | None
     at: Server | None = None
-    """The server that has to do it, whoever has the slot."""
+    """The server that has to do it, whichever has the slot."""
     asked: bool = False
     """Whether it was sent there with ASK."""
     refused: Any = None
@@ -86,30 +85,32 @@ class Router:
         self._ready: set[Server] = set()
         self._suspects: dict[Server, float] = {}
         self._named: Server | None = None
-        """Who has the slot of the last MOVED: it knows why, when others may not yet."""
+        """The server that the last MOVED named: it knows the new layout, when others
+        may not yet."""
         self.replaced = 0
-        """How often slots of a server that did not answer were found at another, or
-        all slots of one that did: it is a replica now (``CLUSTER FAILOVER TAKEOVER``),
-        and what it took last may be lost. A slot that moves takes its keys along."""
+        """How often another server was found to have slots of one that did not answer,
+        or all slots of one that did: that is a replica now (``CLUSTER FAILOVER
+        TAKEOVER``), and its last writes may be lost. A slot that moves takes its keys
+        along."""
         self.alone = alone
         """Whether there is one place, where keys of several slots may meet."""
 
     @property
     def servers(self) -> list[Server]:
-        """The servers that have slots, as far as is known."""
+        """The servers that have slots, as far as known."""
         if self.alone:
             return self.seeds
         return list(dict.fromkeys(owner for owner in self._owners if owner))
 
     def owner(self, key: str) -> Server | None:
-        """The server that has *key*, as far as is known."""
+        """The server that has *key*, as far as known."""
         return self.seeds[0] if self.alone else self._owners[key_slot(key.encode())]
 
     def run(self, calls: Sequence[Call]) -> Run:
         """Yield batches, or seconds to wait; return the replies to *calls*.
 
-        What is sent in are the replies to each batch, errors among them, or the
-        error that kept it from being answered, which is raised again.
+        For each batch, its replies are sent in, including errors, or the error that
+        kept it from being answered, which is raised again.
         """
         answers: list[list[Any]] = [[] for _ in calls]
         if self._stale and calls:
@@ -148,7 +149,7 @@ class Router:
         ]
 
     def _is_ready(self, calls: Sequence[Call]) -> bool:
-        """Whether the only server has what scripts are among *calls*."""
+        """Whether the only server has the scripts, if any, that *calls* run."""
         return self.seeds[0] in self._ready or not any(call.script for call in calls)
 
     def _jobs(self, calls: Sequence[Call]) -> list[_Job]:
@@ -211,7 +212,7 @@ class Router:
         return Batch(server, commands)
 
     def _goes_again(self, job: _Job, reply: Any, server: Server) -> bool:
-        """Whether *reply* says that *job* was not done; notes where it has to go."""
+        """Whether *reply* says that *job* was not done; note where it has to go."""
         if _is_noscript(reply):
             self._ready.discard(server)
         elif isinstance(reply, redis.exceptions.AskError) and not self.alone:
@@ -237,7 +238,7 @@ class Router:
         self._suspects[server] = time.monotonic()
 
     def _look(self) -> Generator[list[Batch], list[Outcome], None]:
-        """Ask one server after the other for the layout; the silent ones last."""
+        """Ask one server after another for the layout, the silent ones last."""
         failure: BaseException | None = None
         named, self._named = self._named, None
         every = sorted(
@@ -269,7 +270,7 @@ def _is_noscript(reply: Any) -> bool:
 
 
 def _layout(reply: list[Any], asked: Server) -> list[Server | None]:
-    """Each slot's server, as the reply of *asked* to ``CLUSTER SLOTS`` tells it."""
+    """Each slot's server, by the reply of *asked* to ``CLUSTER SLOTS``."""
     owners: list[Server | None] = [None] * SLOTS
     for first, last, (host, port, *_), *_ in reply:
         server = ((host or b"").decode() or asked[0], int(port))
@@ -278,7 +279,7 @@ def _layout(reply: list[Any], asked: Server) -> list[Server | None]:
 
 
 def merged(name: str, replies: list[Any]) -> Any:
-    """What several servers replied to the command *name*, as one reply."""
+    """The replies of several servers to the command *name*, merged into one."""
     if len(replies) == 1:
         return replies[0]
     for reply in replies:

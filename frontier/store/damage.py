@@ -1,13 +1,13 @@
-"""What a server says of a value that nobody here writes, told by its key.
+"""Finds the damaged key: one with a value that nobody here writes.
 
 Redis answers a command on such a value with an error that names neither the key nor
-the value. So whoever is refused asks for the types of the call's keys, and what is
-known of each key says which of them is wrong.
+the value. So whoever gets the error asks for the types of the call's keys, and what is
+known about each key says which of them is wrong.
 
 What always holds:
 
-1.  Only what a value of a key can be the reason of counts as damage: a server that
-    is full, read only or not allowed to us does not.
+1.  Only errors that the value of a key can cause count as damage: those of a server
+    that is full, read only or closed to us do not.
 2.  Nothing here changes a key.
 """
 
@@ -27,15 +27,15 @@ _SIGNS = re.compile(
     r"|BADKEY |attempt to (?:perform|compare|index|concatenate)|too many results"
     r"|[Ii]nvalid argument to|bad argument #|value is out of range"
 )
-"""In the error that a damaged value leads to. The third line is Lua's own."""
+"""What errors say that a damaged value leads to. The third line is Lua's own."""
 _TYPE_SIGNS = re.compile(r"WRONGTYPE|wrong kind of value")
 _TOLD = re.compile(r"BADKEY (\d+) ([^\r\n]{1,200})")
-"""What a script says that has looked at a value itself; see `queue_reserve.lua`."""
+"""What a script says that has checked a value itself; see `queue_reserve.lua`."""
 _CODES = re.compile(r"^(?:ERR )?|(?:,? ?script: .*|,? on @user_script.*)$", re.DOTALL)
 _TAGGED = re.compile(r"\{([^}]*)\}:([a-z_]+)(?::.*)?", re.DOTALL)
 
 DIGITS = 15
-"""Of any number in the store: Lua's are exact up to 2^53."""
+"""The most digits of any number in the store: Lua's are exact up to 2^53."""
 HASH, LIST, SET, ZSET, STRING = "hash", "list", "set", "zset", "string"
 OF_A_PARTITION: Mapping[str, str] = {
     "lease": HASH,
@@ -58,7 +58,7 @@ OF_A_PARTITION: Mapping[str, str] = {
 }
 """The type of each key of a partition, by what follows its tag."""
 FILTER = "MBbloom--"
-"""The type of a filter of the server's own, which may stand for a string."""
+"""The type of the server's own Bloom filter, which may stand in for a string."""
 OF_A_CRAWL: Mapping[str, str] = {
     "meta": HASH,
     "nodes": HASH,
@@ -85,7 +85,7 @@ OF_A_CRAWL: Mapping[str, str] = {
     "former": HASH,
     "ended": HASH,
 }
-"""The same of the keys of a crawl."""
+"""The type of each key of a crawl, by what follows its tag."""
 
 
 OF_A_COLLECTION: Mapping[str, str] = {
@@ -105,7 +105,7 @@ OF_A_COLLECTION: Mapping[str, str] = {
     "frontier:history": HASH,
     "frontier:committer": STRING,
 }
-"""The same of the keys of a collection, behind its name if it has one."""
+"""The type of each key of a collection, by what follows its name if it has one."""
 _NAMED = (
     (re.compile(r"(?:.*:)?c:.*:wacz", re.DOTALL), LIST),
     (re.compile(r"(?:.*:)?(?:h|commit|rounds|rev):.*", re.DOTALL), HASH),
@@ -113,11 +113,11 @@ _NAMED = (
     (re.compile(r"[^:]*:crawls"), SET),
     (re.compile(r"[^:]*:store"), STRING),
 )
-"""Those whose names have something of a crawl in them, and of the namespace."""
+"""The types of keys with a part of a crawl in their names, and of the namespace's."""
 
 
 def is_damage(text: str) -> bool:
-    """Whether a server that answers *text* complains of a value."""
+    """Whether a server that answers *text* complains about a value."""
     return _SIGNS.search(text) is not None
 
 
@@ -137,7 +137,7 @@ def type_calls(call: Call) -> list[Call]:
 def damaged(where: str, call: Call, text: str, types: Sequence[object]) -> KeyDamaged:
     """The error that says which key of *call* is damaged, and how.
 
-    *text* is the server's own, *types* what it says of each of the keys.
+    *text* is the server's error, *types* are the keys' types as the server gives them.
     """
     names = keys_of(call)
     told = _TOLD.search(text)
@@ -149,7 +149,7 @@ def damaged(where: str, call: Call, text: str, types: Sequence[object]) -> KeyDa
                 return KeyDamaged(where, name, fault)
     said = _CODES.sub("", text).strip() or text
     counts = (name for name in names if name.endswith(":counts"))
-    guilty = next(counts, "") if "hash value" in text else ""  # that of most HINCRBYs
+    guilty = next(counts, "") if "hash value" in text else ""  # most HINCRBYs' key
     return KeyDamaged(where, guilty or (names[0] if names else ""), said[:200])
 
 
@@ -166,7 +166,7 @@ def wrong_type(name: str, kind: object) -> str:
 
 
 def type_of(name: str) -> str:
-    """The type that the key *name* has to have; empty if it is not known."""
+    """The type that the key *name* must have; empty if it is not known."""
     found = _TAGGED.fullmatch(name)
     if found is None or found[1].startswith("collection:"):
         return _outliving(name)
@@ -193,5 +193,5 @@ def is_number(value: bytes) -> bool:
 
 
 def number_in(value: bytes) -> int:
-    """The number that *value* is; 0 if it is none."""
+    """The number in *value*; 0 if it is not a number."""
     return int(value) if is_number(value) else 0

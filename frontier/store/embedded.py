@@ -1,19 +1,19 @@
 """The embedded store: one private Valkey server per store directory.
 
-Its files are ``store.lock``, ``store.users`` and, in a private directory
-``store``, the append-only file, the log, the socket and ``store.server``. The
-directory must be on a local disk: its locks and socket end at the machine.
+Its files are ``store.lock``, ``store.users`` and, in a private directory ``store``, the
+append-only file, the log, the socket and ``store.server``. The directory must be on a
+local disk: its locks and socket do not work across machines.
 
 What always holds:
 
 1.  At most one server works on a directory. A server has the exclusive lock on
-    ``store.server`` from before it is started until its process, and whatever
-    it forked, is gone; the file descriptor is inherited, the kernel unlocks.
+    ``store.server`` from before it is started until its process, and all that it
+    forked, are gone; the file descriptor is inherited, and the kernel unlocks.
 2.  A user is a shared lock on ``store.users``, which ends with its process at
     the latest. Nothing is counted, so nothing can be counted wrong.
-3.  Servers are started and stopped only under the exclusive lock on
-    ``store.lock``. A server is stopped by whoever gets ``store.users``
-    exclusively under it; nobody else can be a user then.
+3.  Servers are started and stopped only under the exclusive lock on ``store.lock``. A
+    server is stopped by whoever, while having that lock, gets ``store.users``
+    exclusively; nobody else can be a user then.
 4.  A server is in a session of its own and is nobody's child, so neither a
     terminal's Ctrl-C nor a node's death reaches it.
 5.  What forks inherit never unlocks anything; `EmbeddedStore.leave` acts only
@@ -52,16 +52,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 MAX_LOG_BYTES = 10_000_000
-"""Of the server's log, from which on a node that joins begins another; one is kept."""
+"""Size of the server's log above which a node that joins begins another; one old log is
+kept."""
 
 ANSWER_PATIENCE = 60.0
-"""Seconds for which a server may be silent, or load nothing, while one joins."""
+"""Seconds for which a server may be silent, or load nothing, while a node joins."""
 STOP_PATIENCE = 10.0
 """Seconds that a server has for its last writes when it is stopped."""
 REPLY_TIMEOUT = 5.0
-"""Seconds after which a probe takes a silent server for one that is deaf."""
+"""Seconds after which a probe takes a silent server for unresponsive."""
 LONGEST_SOCKET = 100
-"""Bytes of a socket's path; systems take 103 (macOS) or 107 (Linux)."""
+"""Bytes of a socket's path; systems allow 103 (macOS) or 107 (Linux)."""
 SHORT_PLACE = "/tmp"  # noqa: S108 - TMPDIR may differ by node; owner is checked
 PACE = 0.01
 
@@ -93,7 +94,7 @@ class EmbeddedStore:
     def join(cls, directory: Path) -> EmbeddedStore:
         """Use the store in *directory*, whose server answers on return.
 
-        It waits for others that are just starting or stopping the server.
+        It waits while others are starting or stopping the server.
 
         Raises:
             StoreUnavailable: The server cannot be started or does not answer.
@@ -118,11 +119,11 @@ class EmbeddedStore:
     def leave(self) -> None:
         """Stop using the store, and stop its server if nobody else uses it.
 
-        Once is enough; every further call does nothing, as does a call in a
-        process that was forked after `join`.
+        Every further call does nothing, nor does a call in a process that was forked
+        after `join`.
 
         Raises:
-            StoreUnavailable: The server was to be stopped, but still runs.
+            StoreUnavailable: The server had to be stopped, but still runs.
         """
         users, self._users = self._users, None
         if users is None:
@@ -164,7 +165,7 @@ class NodeServer:
 
     @property
     def embedded(self) -> bool:
-        """Whether the server is one that nodes start again."""
+        """Whether the server is embedded, so that nodes restart it."""
         return self._embedded is not None
 
     async def join(self, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,17 +183,17 @@ class NodeServer:
         return settings
 
     async def revive(self) -> None:
-        """Start the embedded store again, should its process have died."""
+        """Start the embedded store again if its process has died."""
         try:
             fresh = await asyncio.to_thread(EmbeddedStore.join, self._directory)
         except StoreUnavailable:
-            return  # the next call that fails asks again
+            return  # the next call that fails tries again
         old, self._embedded = self._embedded, fresh
         if old is not None:
             await asyncio.to_thread(old.leave)
 
     async def leave(self) -> None:
-        """Leave the embedded store, if this is one."""
+        """Leave the embedded store, if there is one."""
         if self._embedded is not None:
             await asyncio.to_thread(self._embedded.leave)
 
@@ -211,7 +212,7 @@ class _ServerFiles:
 
     @classmethod
     def of(cls, directory: Path) -> _ServerFiles:
-        """The files for *directory*, by whatever path it is named."""
+        """The files for *directory*, whatever path names it."""
         home = directory.resolve()
         data = home / "store"
         socket = data / "store.sock"
@@ -229,7 +230,7 @@ class _ServerFiles:
         )
 
     def prepare(self) -> None:
-        """Make the directories; those of data and socket are closed to others."""
+        """Make the directories, those of data and socket closed to others."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for private in {self.data, self.socket.parent}:
             private.mkdir(mode=0o700, exist_ok=True)
@@ -237,12 +238,12 @@ class _ServerFiles:
                 raise PermissionError(f"{private} must be this user's, with mode 700")
 
     def unavailable(self, reason: str) -> StoreUnavailable:
-        """The error that says that this store cannot be used for *reason*."""
+        """The error that says that this store cannot be used, for *reason*."""
         return StoreUnavailable(str(self.directory), reason)
 
 
 def _is_private(path: Path) -> bool:
-    """Whether nobody else can have put anything into the directory *path*."""
+    """Whether nobody else can put anything into the directory *path*."""
     try:
         found = path.lstat()  # a link may be somebody else's
     except OSError:
@@ -252,12 +253,12 @@ def _is_private(path: Path) -> bool:
 
 
 def _open(path: Path) -> int:
-    """A descriptor for locks on *path*; each call's locks are its own."""
+    """A descriptor for locks on *path*; locks of several calls are separate."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def _gets(descriptor: int) -> bool:
-    """Whether the exclusive lock on *descriptor* was free; it is ours if so."""
+    """Whether the exclusive lock on *descriptor* was free; if so it is ours now."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -267,9 +268,9 @@ def _gets(descriptor: int) -> bool:
 
 @contextmanager
 def _alone(files: _ServerFiles) -> Iterator[None]:
-    """While it lasts, nobody else starts or stops this store's server.
+    """Keep everybody else from starting or stopping this store's server meanwhile.
 
-    Waiting has no limit of its own: everything done under the lock has one.
+    Waiting for the lock needs no limit: everything done under it has one.
     """
     descriptor = _open(files.lock)
     try:
@@ -337,7 +338,7 @@ def _rotate(log: Path) -> None:
 def _start(files: _ServerFiles, claim: int, written: int) -> None:
     """Start the server, which takes over the lock on *claim*."""
     files.log.touch(mode=0o600)
-    with files.log.open("ab") as log:  # what it says before it has a log
+    with files.log.open("ab") as log:  # for output before the server opens its log
         try:
             done = subprocess.run(  # noqa: S603 - our own binary, no shell
                 [str(_binary(files)), *_options(files)],
@@ -401,7 +402,7 @@ def _stop(files: _ServerFiles) -> None:
                 return
             if time.monotonic() > deadline:
                 break
-            time.sleep(PACE)  # it may be just starting, and not listen yet
+            time.sleep(PACE)  # it may be just starting, and not listening yet
     finally:
         os.close(claim)
     raise files.unavailable(
@@ -411,12 +412,12 @@ def _stop(files: _ServerFiles) -> None:
 
 
 def _shut_down(socket: Path, timeout: float) -> str:
-    """Ask the server on *socket* to end, and return what came of it."""
+    """Ask the server on *socket* to shut down, and return what came of it."""
     try:
         with closing(_client(socket, timeout)) as client:
             client.execute_command("SHUTDOWN")  # type: ignore[no-untyped-call]
     except redis.exceptions.RedisError as error:
-        return str(error)  # as a rule, that the server closed the connection
+        return str(error)  # normally that the server closed the connection
     return "it declined"
 
 
@@ -429,7 +430,7 @@ def _client(socket: Path, timeout: float) -> redis.Redis:
 
 
 def _facts(socket: Path) -> dict[str, Any] | None:
-    """What the server on *socket* says of itself, or None if none answers."""
+    """What the server on *socket* says about itself, or None if none answers."""
     try:
         with closing(_client(socket, REPLY_TIMEOUT)) as client:
             return client.info()

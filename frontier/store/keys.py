@@ -1,17 +1,17 @@
-"""The name of every key, and the mark by which a crawl's are known.
+"""The name of every key, and the mark by which a crawl's keys are recognized.
 
-All keys of one partition share a hash tag, and so do all keys of one crawl, so
-that a script may touch them together on Redis Cluster::
+All keys of one partition share a hash tag, and so do all keys of one crawl, so that a
+script may touch them together on Redis Cluster::
 
     {<namespace>:<crawl id>:<partition>}:<what>
     {<namespace>:<crawl id>}:<what>
 
-A crawl is *born* with a random mark, which its `meta` has and the `counts` of each of
-its partitions: without it a store that was emptied, in whole or in part, could not be
-told from one in which nothing was queued yet.
+A crawl is *born* with a random mark, which is in its `meta` and in the `counts` of each
+of its partitions: without it a store that was emptied, in whole or in part, could not
+be told from one in which nothing was queued yet.
 
-The digest index has the names that Browsertrix gives it (`CollectionKeys`), so
-that its indexer and its crawler can share the Redis.
+The digest index has the names that Browsertrix gives it (`CollectionKeys`), so that
+Browsertrix's indexer and crawler can share the Redis.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 5
 """The version of a crawl's keys and of what is in them. It goes up with each change
-that nodes of two versions cannot both work with. Crawls from before there was one
+that nodes of two versions cannot both work with. Crawls from before there were versions
 count as 1."""
 
 _COUNTS = ":counts"
@@ -37,18 +37,18 @@ _ROUND = re.compile(r"(.+)~([1-9][0-9]{0,14})", re.DOTALL)
 
 
 def names_a_crawl(text: str) -> bool:
-    """Whether a crawl may have the id *text*, whoever says so.
+    """Whether a crawl may have the id *text*, of unknown origin.
 
-    ``h:<id>`` has its digests and ``h:<id>:counts`` its counts: an id that ends like
-    that would name the counts of another crawl, and a purge would delete them. One that
-    ends in ``~<number>`` would name a round of another crawl.
+    ``h:<id>`` has its digests and ``h:<id>:counts`` its counts: an id that ends in
+    ``:counts`` would name the counts of another crawl, and a purge would delete them.
+    One that ends in ``~<number>`` would name a round of another crawl.
     """
     plain = not text.endswith(_COUNTS) and not _ROUND.fullmatch(text)
     return 0 < len(text) <= 2_000 and text.isprintable() and plain
 
 
 def round_id(crawl_id: str, number: int) -> str:
-    """What the round *number* of a crawl is called in its collection."""
+    """The name of round *number* of a crawl in its collection."""
     return f"{crawl_id}~{number}"
 
 
@@ -64,7 +64,7 @@ def check_schema(crawl_id: str, stored: bytes | None) -> None:
     *stored* is the ``schema`` in its `meta`.
 
     Raises:
-        OtherSchema: It is not ours.
+        OtherSchema: It is not our version.
     """
     if stored != b"%d" % SCHEMA:
         raise OtherSchema(crawl_id, schema_said(stored), SCHEMA)
@@ -95,8 +95,8 @@ class RegistryKeys:
     def deleted(self) -> str:
         """Set of the marks of crawls that were deleted; see `CrawlKeys`.
 
-        By it a node knows that journals which it finds are of a crawl that was deleted,
-        and not lost.
+        They tell a node that journals which it finds belong to a crawl that was
+        deleted, not lost.
         """
         return f"{self.namespace}:deleted"
 
@@ -108,8 +108,8 @@ class RegistryKeys:
         """Set of the names of the collections that crawls of the namespace joined.
 
         A node with an archive adds its own, the default one as an empty name. Those on
-        another server (`FRONTIER_COLLECTION_REDIS_URL`) are not here. So that a status
-        page need not search for keys.
+        another server (`FRONTIER_COLLECTION_REDIS_URL`) are not here. It spares a
+        status page the search for keys.
         """
         return f"{self.namespace}:collections"
 
@@ -118,11 +118,10 @@ class RegistryKeys:
 
         *open* is the crawl that was opened last, whether it has ended or not;
         `crawl:<job>` that of a job; *free* one that a command has made, which the first
-        job that comes makes its own. *job* is the id that `meta` has. These are for
-        crawls without a name of their own (`FRONTIER_CRAWL_ID`). Fields
-        `run:<job>:<run>` name the crawl of the nodes of a run (`FRONTIER_RUN_ID`),
-        whatever its name. `frontier crawl delete` removes the fields that name its
-        crawl.
+        job to come makes its own. *job* is the id in `meta`. These are for crawls
+        without a name of their own (`FRONTIER_CRAWL_ID`). Fields `run:<job>:<run>` name
+        the crawl of the nodes of a run (`FRONTIER_RUN_ID`), whatever its name.
+        `frontier crawl delete` removes the fields that name its crawl.
         """
         return f"{self.namespace}:spider:{name}"
 
@@ -140,18 +139,18 @@ class CrawlKeys:
         """Hash: the crawl's state, and the settings that it was created with.
 
         * *schema*: the version of a crawl's keys and values, 5; a node or command of
-          another version does nothing and says so in one line
+          another version does nothing, and says so in one line
         * *state*: `open`, `finished`, `canceled` or `limit`
         * *limit*: the limit at which it ended, `<name> <value>`
         * *shape*: JSON of the settings that all nodes must share
         * *spider*: its name
         * *job*: JSON of what it was begun for, `[spider, digest of it and the
           arguments, id, arguments, start URLs]`. Arguments and start URLs are as
-          messages tell them: shortened, and without what may be a secret
+          messages show them: shortened, and without what may be a secret
         * *created_ms*, *finished_ms*: when it began and ended
         * *swept_ms*: when a heartbeat last looked for silent nodes
-        * *ttl_ms*: for how long its nodes may be silent, by which commands take them
-          for dead
+        * *ttl_ms*: for how long its nodes may be silent before commands take them for
+          dead
         * *resumed_ms*: since when nodes send heartbeats again, after all had stopped
         * *fetched*: a page was fetched, from these schemes, hosts and ports, one of
           each node; robots.txt and redirects do not count
@@ -160,8 +159,8 @@ class CrawlKeys:
         * *address:CLASS*: `typed` if a seed has an address of that class, `named` if a
           seed's host name led to one; see `FRONTIER_ALLOW_ADDRESSES`
         * *removed_ms*: when its queues and its seen-set were removed
-        * *twice*: `<time, ms> <node id>`: two live processes had that id, which was
-          found then
+        * *twice*: `<time, ms> <node id>`: two live processes were found to have that
+          id, at that time
         * *deleting_ms*: when `frontier crawl delete` began
         * *paused*: `<time, ms> <who>`: an operator has [paused](crawls.md#live-control)
           it
@@ -170,17 +169,17 @@ class CrawlKeys:
         * *start_salt*: only after `frontier seen import --new`: salt of a second hash
           of start requests, by which they are queued once whatever was imported
         * *imported*: only after an [import](migrate.md#what-was-seen) of what another
-          scheduler had seen: there is the set `imported`
-        * *taken:KEY*: `frontier migrate` has taken over that key of scrapy-redis: nodes
-          do not warn of it
+          scheduler had seen: the set `imported` exists
+        * *taken:KEY*: `frontier migrate` has taken over that key of scrapy-redis, so
+          nodes do not warn about it
         """
         return f"{self._tag()}:meta"
 
     def nodes(self) -> str:
         """Hash: node id to `<beat, server ms> <weight> <busy 0|1> <process> <number>`.
 
-        Each heartbeat writes its entry, with the server's clock. *process* is random:
-        by it a node finds out that another process has its id. `<node
+        Each heartbeat writes its node's entry, by the server's clock. *process* is
+        random: it shows a node that another process has its id. `<node
         id>/<process>/<number>` is the *name* under which a node holds leases; one that
         was silent for too long comes back with the next number. Once a second a
         heartbeat removes nodes that were silent for longer than `FRONTIER_LEASE_TTL`.
@@ -190,13 +189,13 @@ class CrawlKeys:
     def former(self) -> str:
         """Hash: name to ``<beat, ms>`` of processes whose node id another one has.
 
-        A process that begins under the id of another moves it here. What that holds is
-        taken when it has been silent for `FRONTIER_LEASE_TTL`.
+        A process that begins under the id of another moves that one here. What it holds
+        is taken over when it has been silent for `FRONTIER_LEASE_TTL`.
         """
         return f"{self._tag()}:former"
 
     def ended(self) -> str:
-        """Hash: ``<node id>/<process>`` to what ran as it ended: partition, token, id.
+        """Hash: ``<node id>/<process>`` to what ran at its end: partition, token, id.
 
         Its watchdog writes it. Whoever takes over what the process had counts that page
         as delivered in full, and those beside it as a third.
@@ -218,15 +217,15 @@ class CrawlKeys:
         that changes nothing writes none. *what* is
 
         * `joined`, `left`, `weight`: with its weight in the ring; 0 while it leaves;
-        * `died`: it was silent for longer than a lease, and another node's heartbeat
-          has found that;
-        * `removed`: an operator did it (`frontier node remove`);
+        * `died`: it was silent for longer than a lease, as another node's heartbeat
+          found out;
+        * `removed`: by an operator (`frontier node remove`);
         * `replaced`: another process began under its id, as after a crash;
-        * `twice`: and the first of the two still lived. It stops.
+        * `twice`: the same, but the first of the two was still alive. It stops.
 
         [The status page](watch.md#the-status-page) and `frontier crawl status` show
         them. They stay when the frontier is removed. A crawl that was rebuilt has none
-        from before.
+        from before the rebuild.
         """
         return f"{self._tag()}:membership"
 
@@ -237,11 +236,11 @@ class CrawlKeys:
         until it is in the sum.
 
         `frontier crawl status` adds these up. The 32 nodes that went last have entries
-        of their own. Twice a minute the first node by name puts older ones into the
-        sum: of nodes that left, and of nodes that have not been on the map for a day.
-        One that was frozen for longer than that, and goes on, counts twice. The sum is
-        a report like the others, with *nodes*, their number, and the 200 hosts and
-        media types with most hits. It has nothing of what went with the nodes: their
+        of their own. Twice a minute the first node by name adds older ones to the sum:
+        those of nodes that left, and of nodes that have not been on the map for a day.
+        A node that was frozen for longer than that, and goes on, counts twice. The sum
+        is a report like the others, with *nodes*, their number, and the 200 hosts and
+        media types with the most hits. It leaves out what went with the nodes: their
         memory, what they had in flight, their machines. A report has at most 64 KiB, or
         it is not read; it names at most 50 hosts with their errors and 50 that are
         slow, and 4,000 characters of partitions. [Status](figures.md#node-stats) says
@@ -250,16 +249,16 @@ class CrawlKeys:
         return f"{self._tag()}:reports"
 
     def seeding(self) -> str:
-        """Sorted set: digests of seed lists, by how long (ms) each keeps it open."""
+        """Sorted set: digests of seed lists, by until when (ms) each keeps it open."""
         return f"{self._tag()}:seeding"
 
     def seed_lists(self) -> str:
-        """Hash: digest of a seed list to ``done``, or to how many lines of it are.
+        """Hash: digest of a seed list to ``done``, or to how many of its lines are.
 
         The digest is the id of the job: of the spider, its arguments and start URLs.
         Nodes with other start URLs that name the crawl have another digest, and load
-        theirs. A list that `frontier crawl seed` loads is here, with the number of
-        lines that are in the store, until it is loaded.
+        theirs. A list that `frontier crawl seed` loads is here until it is loaded, with
+        the number of its lines that are in the store.
         """
         return f"{self._tag()}:seed_lists"
 
@@ -274,9 +273,9 @@ class CrawlKeys:
     def hints(self, node_id: str) -> str:
         """List of `<partition> <queue>`: what became ready at this node.
 
-        In the place of *queue*, `due` says that something is due there before all else
-        that waits. Written by whoever pushes, emptied by the node. Expires after twice
-        the lease if it is not read.
+        In place of *queue*, `due` says that something is due there before all else that
+        waits. Written by whoever pushes, emptied by the node. Expires after twice the
+        lease if it is not read.
         """
         return f"{self._tag()}:hints:{node_id}"
 
@@ -293,13 +292,13 @@ class CrawlKeys:
         """Hash `{pages, items, errors, bytes, active_ms, active_at}` of all nodes.
 
         Only if a [limit](crawls.md#limits-of-a-whole-crawl) is set. It has what the
-        nodes did, counted before the ack, and the time for which at least one of them
-        was alive.
+        nodes did, counted before the ack, and for how long at least one of them was
+        alive.
         """
         return f"{self._tag()}:spent"
 
     def allowances(self) -> str:
-        """Hash: node id to `<process> <number> <held>`, with a limit only.
+        """Hash: node id to `<process> <number> <held>`, only with a limit.
 
         *number* is that of the node's last report, so that a report that comes twice
         counts once. *held* is how many requests the node has begun, or may begin. Nodes
@@ -313,7 +312,7 @@ class CrawlKeys:
 
         See [Live control](crawls.md#live-control). Only if something was changed. A
         field is `exclude <host|prefix|pattern> <value>`, with the value `yes`, or `set
-        <setting>`, or `set <setting> <host>`. At most 1,000.
+        <setting>`, or `set <setting> <host>`. At most 1,000 fields.
         """
         return f"{self._tag()}:controls"
 
@@ -330,7 +329,7 @@ class CrawlKeys:
 
         Only with `FRONTIER_COOKIES_SHARED`. A name is JSON `[cookiejar, registered
         domain]`. Each change of a jar gives it the highest version of all, so nodes ask
-        only for what is above the last version that they know. Removed with the crawl's
+        only for versions above the last one that they know. Removed with the crawl's
         frontier, and the jars with it.
         """
         return f"{self._tag()}:cookies"
@@ -340,16 +339,17 @@ class CrawlKeys:
 
         **These are secrets.** *expires* is in seconds since the Unix epoch, 0 for a
         session cookie. The JSON is `[value, secure, domain given, path given, discard,
-        port, HttpOnly]`. A jar has at most 300.
+        port, HttpOnly]`. A jar has at most 300 cookies.
         """
         return f"{self._tag()}:jar:{name}"
 
     def sites(self) -> str:
         """Sorted set: names of sites of feeds, scored by when to look at them, ms.
 
-        In ms since the Unix epoch, by the server's clock: when the next round of the
-        site is due; or, until the feeds of a round are queued, when another node queues
-        them. A site that is paused or has ended has the score `+inf`.
+        Scores are in ms since the Unix epoch, by the server's clock: when the next
+        round of the site is due; or, until the feeds of a round are queued, when
+        another node is to queue them. A site that is paused or has ended has the score
+        `+inf`.
         """
         return f"{self._tag()}:sites"
 
@@ -364,35 +364,35 @@ class CrawlKeys:
         * *round*: the number of the last round
         * *emitted*: when it began, in ms
         * *whole*: 1 once all its feeds are queued
-        * *feeds*, *answered*: feeds that it asked for, and those of them that have
-          answered
-        * *found*: new items since a round ended last
-        * *urls*: its URLs that are queued or under way, about: they are counted, not
-          listed
+        * *feeds*, *answered*: how many feeds the round asked for, and how many of them
+          have answered
+        * *found*: new items since a round last ended
+        * *urls*: about how many of its URLs are queued or under way: they are counted,
+          not listed
         * *items*: new items of all rounds
-        * *feed:*\<digest\>: msgpack of a `FeedRecord`: what is known of the feed whose
-          URL has that digest
-        * *items:*\<digest\>: what is known of its items, in bytes of
+        * *feed:*\<digest\>: msgpack of a `FeedRecord`: what is known about the feed
+          whose URL has that digest
+        * *items:*\<digest\>: what is known about its items, in bytes of
           `frontier.feeds.items`
-        * *at:*\<digest\>: the round in which it answered last
-        * *asked:*\<digest\>: `<round> <ms>`: which round asked for it last, and when
+        * *at:*\<digest\>: the round in which it last answered
+        * *asked:*\<digest\>: `<round> <ms>`: which round last asked for it, and when
         """
         return f"{self._tag()}:site:{name}"
 
     def claimed(self, name: str) -> str:
         """Hash: fingerprint of a page of a site to `<round> <feed>`: who queued it.
 
-        So that an item or an implied page of two feeds is fetched once in a round, also
-        if one of them answers late. Removed as a round begins, if it is long.
+        It lets an item or an implied page of two feeds be fetched once in a round, even
+        if one of them answers late. Removed when a round begins, if it is long.
         """
         return f"{self._tag()}:claimed:{name}"
 
     def failed(self, name: str) -> str:
-        """Hash: fingerprint of a page of a site that failed to what is known of it.
+        """Hash: fingerprint of a page of a site that failed to what is known about it.
 
         Msgpack `[url, feed, failures, resume, reason, asked]`. The round *resume* asks
-        for it again. A page goes from here when it is got, or when its *feed* does not
-        have it any more, unless an operator has *asked* for it.
+        for it again. A page is removed when it is fetched, or when its *feed* no longer
+        has it, unless an operator has *asked* for it.
         """
         return f"{self._tag()}:failed:{name}"
 
@@ -400,16 +400,16 @@ class CrawlKeys:
         """Hash: URL of a sitemap to the hashes of what it named, 12 bytes each.
 
         Only where pages are visited again, to know which dates have changed; the items
-        of [feeds](feeds.md#which-items-are-new) are remembered in the same way. They
-        are 8 bytes of a URL and 4 of its date, for each URL that has one.
-        Removed with the crawl's frontier.
+        of [feeds](feeds.md#which-items-are-new) are remembered in the same way. A hash
+        is 8 bytes of a URL and 4 of its date, for each URL that has a date. Removed
+        with the crawl's frontier.
         """
         return f"{self._tag()}:sitemaps"
 
     def imported(self) -> str:
         """Set of marks of what another scheduler had seen, integers; and -1.
 
-        Nodes read it only. An import begins by adding -1: a set without it was lost.
+        Nodes only read it. An import begins by adding -1: a set without it was lost.
         Removed with the crawl's frontier.
         """
         return f"{self._tag()}:imported"
@@ -424,7 +424,7 @@ class CrawlKeys:
 
 
 def taken(name: str) -> str:
-    """Field of `CrawlKeys.meta`: that key *name* of scrapy-redis was taken over."""
+    """Field of `CrawlKeys.meta`: scrapy-redis's key *name* was taken over."""
     return f"taken:{name}"
 
 
@@ -444,13 +444,13 @@ def names_in(
 ) -> Iterator[tuple[bytes, int | None, str]]:
     """The keys that *store* has of a crawl, some perhaps twice.
 
-    Of each its name, its partition if it is of one, and the first word behind its tag.
+    Each is its name, its partition if it has one, and the first word after its tag.
     """
     start = f"{{{keys.namespace}:{keys.crawl_id}"
     own = re.compile(re.escape(start.encode()) + rb"(?::([0-9]{1,5}))?\}:([^:]*)")
     escaped = re.sub(r"([\\*?\[\]^-])", r"\\\1", start)
     for name in store.scan(escaped + "[:}]*"):
-        if found := own.match(name):  # or a crawl's whose name begins like that
+        if found := own.match(name):  # else of a crawl whose name begins like this
             number, what = found.groups()
             yield name, None if number is None else int(number), what.decode("latin-1")
 
@@ -468,9 +468,9 @@ class PartitionKeys:
         """Hash `{token, holder}`, which stays; no holder if nobody has it.
 
         *holder* is the name of a process on the map of members, `<node
-        id>/<process>/<number>`: the lease ends with that. *token* is the server's time
-        in milliseconds, or one more than the last token if that is greater. A release
-        makes it one more.
+        id>/<process>/<number>`: the lease ends when that name does. *token* is the
+        server's time in milliseconds, or one more than the last token if that is
+        greater. A release adds one to it.
         """
         return f"{self.tag}:lease"
 
@@ -478,12 +478,12 @@ class PartitionKeys:
     def counts(self) -> str:
         """Hash `{born, ready, pushed, seq, acked, dead, ...}`.
 
-        * *born*: the crawl's mark; each partition has it from the start, and what lacks
-          it was lost
+        * *born*: the crawl's mark; each partition has it from the start, and one that
+          lacks it was lost
         * *ready*, *waiting*, *dead*: how many there are now
         * *pushed*, *acked*: how many there ever were
         * *seq*: the id of the last reservation
-        * *skipped*: how many the quotas of hosts left out
+        * *skipped*: how many were left out because of the quotas of hosts
         """
         return f"{self.tag}:counts"
 
@@ -493,14 +493,14 @@ class PartitionKeys:
 
         A queue is a `<priority>:<queue key>`; that of a request that names its
         downloader slot ends in `~<slot>`. The holder reads this set when it takes the
-        partition, and when it learns of ready URLs and knows of none.
+        partition, and when it hears of ready URLs but knows none.
         """
         return f"{self.tag}:queues"
 
     def ready(self, queue: str) -> str:
         """List of the items of *queue*, a `<priority>:<queue key>`.
 
-        An item is at most 4 MiB:
+        An item has at most 4 MiB:
 
         * one digit: how often it was delivered without an ack, and three for each third
           of a delivery ([why](decisions/delivery.md));
@@ -539,9 +539,9 @@ class PartitionKeys:
         r"""Hash: reservation id to `<token>\n<queue>\n<item>`.
 
         *token* is that of the lease under which it was reserved. ` <keeper>` follows it
-        if a process keeps the reservation for what it has led to and [cannot be
-        stored](architecture.md#requests-that-cannot-be-stored): a name as in `lease`.
-        Holders leave it alone as long as that is on the map.
+        if a process keeps the reservation for requests that it has led to and that
+        [cannot be stored](architecture.md#requests-that-cannot-be-stored): a name as in
+        `lease`. Holders leave it alone as long as that name is on the map.
         """
         return f"{self.tag}:reserved"
 
@@ -549,8 +549,8 @@ class PartitionKeys:
     def started(self) -> str:
         """Set of the ids of reservations that were started; expires in a day.
 
-        The holder adds to it, and removes after an ack. What is reserved and not here
-        has not been tried, so a kill brings it no nearer to a dead letter.
+        The holder adds to it, and removes ids after an ack. What is reserved and not
+        here has not been tried, so a kill brings it no nearer to the dead letters.
         """
         return f"{self.tag}:started"
 
@@ -560,17 +560,17 @@ class PartitionKeys:
 
         A record is msgpack `[next, delay, until, since, failures, reason, pages, bytes,
         skipped]`, with times in milliseconds of the store's clock. *next* is when the
-        host may be asked again for its *delay*; *until* when it may as it has failed
+        host may be asked again by its *delay*; *until* when it may be after it failed
         ([left alone](crawls.md#hosts-that-say-later)), *since* is when that began,
         *failures* are the back-offs in a row; *reason* is `throttled` (429),
         `unavailable` (503), `unresolved`, `unconnected` or `tls`, or empty. *pages* and
-        *bytes* are what it has had, if [hosts have quotas](crawls.md#quotas-of-hosts),
-        and *skipped* what that left out.
+        *bytes* count what was fetched, if [hosts have
+        quotas](crawls.md#quotas-of-hosts), and *skipped* the URLs that were left out.
 
         The holder writes it, soon after a request was sent, and before the ack of one
-        that has failed or counts. `queue_reserve` gives no URL of a host to who has not
-        read its record. One that says nothing any more is removed. Without quotas the
-        hash expires after 16 days.
+        that has failed or counts. `queue_reserve` gives no URL of a host to a node that
+        has not read its record. A record that is no longer needed is removed. Without
+        quotas the hash expires after 16 days.
         """
         return f"{self.tag}:hosts"
 
@@ -579,7 +579,7 @@ class PartitionKeys:
         """Hash: mark of a group of URLs to how many were new, as nodes have reported.
 
         Groups are what `FRONTIER_TRAP_QUERY_URLS`, `_DIRECTORY_URLS` and `_HOST_URLS`
-        limit, of the hosts that are hashed to this partition. A node reports a group
+        limit, for the hosts that are hashed to this partition. A node reports a group
         each time it has queued a fiftieth of the limit, so only groups with many URLs
         are here.
         """
@@ -602,8 +602,8 @@ class PartitionKeys:
         * *blooms*, *last*: Bloom generations, and how many URLs the last of them has
         * *era*: how many sets were given up
         * *lost_from*: the URLs in Bloom when the first set was given up
-        * *given_up*: the URLs of all sets that were
-        * *old*: the buckets of the last of them while they are being deleted
+        * *given_up*: the URLs of all sets that were given up
+        * *old*: the buckets of the last of those sets while they are being deleted
         * *claims*: 1 if any mark is *claimed*
 
         A missing field is 0; *buckets*, 1.
@@ -615,7 +615,7 @@ class PartitionKeys:
         """Hash: mark of a request that cannot be stored to the id of its owner.
 
         The owner is the [delivery](architecture.md#requests-that-cannot-be-stored) on
-        which it stands, of which the id is the same each time: to that the URL is new.
+        which it stands, whose id is the same each time: for that one the URL is new.
         Removed when all that the request led to is done.
         """
         return f"{self.tag}:claimed"
@@ -624,10 +624,10 @@ class PartitionKeys:
     def forced(self) -> str:
         """Set of the ids of forced pushes whose parents are not acked yet.
 
-        A page that is delivered again, as its node was killed, pushes what it has with
-        `dont_filter` once more. What is here is not queued again. An id is made of the
-        parent's item, the request's fingerprint and its place among the parent's equal
-        ones. The ack of the parent removes it.
+        A page that is delivered again because its node was killed pushes its requests
+        with `dont_filter` once more. Those whose ids are here are not queued again. An
+        id is made of the parent's item, the request's fingerprint and its place among
+        the parent's equal requests. The ack of the parent removes it.
         """
         return f"{self.tag}:forced"
 
@@ -643,7 +643,7 @@ class PartitionKeys:
     def bloom(self, generation: int) -> str:
         """Bitmap of one Bloom generation.
 
-        Numbered from 0. Made at its full length when it is begun.
+        Numbered from 0. It has its full length from the start.
         """
         return f"{self.tag}:bloom:{generation}"
 
@@ -651,8 +651,8 @@ class PartitionKeys:
         """Set of the members, integers, of one bucket of the set of *era*.
 
         Numbered from 0. A member is 62 hash bits plus 2^62, so it has 19 decimal
-        digits. A bucket has about 200, and never more than the 512 up to which Redis
-        keeps such a set compact (8 bytes an entry).
+        digits. A bucket has about 200 members, and never more than the 512 up to which
+        Redis keeps such a set compact (8 bytes an entry).
         """
         return f"{self.tag}:set:{era}:{number}"
 
@@ -662,7 +662,7 @@ class CollectionKeys:
     """The keys of a collection's digest index: Browsertrix's own names.
 
     The default collection has them bare; a named one has its name before each. On a
-    Redis Cluster, where Browsertrix cannot be, a hash tag makes them be in one slot.
+    Redis Cluster, which Browsertrix cannot use, a hash tag puts them into one slot.
     """
 
     collection: str
@@ -688,8 +688,8 @@ class CollectionKeys:
         Ours keeps the 20 digits because the id of an original's record follows from its
         URL, date and digest: without the last three no revisit could name it
         (WARC-Refers-To). Browsertrix's crawler takes the digits after the 14th as a
-        fraction of the second, and Node cuts that to milliseconds. So a revisit that it
-        writes of an original of ours has WARC-Refers-To-Date in milliseconds. Replay
+        fraction of a second, and Node cuts that to milliseconds. So a revisit of one of
+        our originals that it writes has WARC-Refers-To-Date in milliseconds. Replay
         tools compare the first 14 digits.
         """
         return self._name(f"h:{crawl_id}")
@@ -705,7 +705,7 @@ class CollectionKeys:
     def canceled(self) -> str:
         """Set of the ids of crawls whose nodes forget their digests when they end.
 
-        `frontier collection cancel` adds a crawl that is open; its last node removes
+        `frontier collection cancel` adds an open crawl; the crawl's last node removes
         it.
         """
         return self._name("canceledcrawls")
@@ -713,8 +713,8 @@ class CollectionKeys:
     def counts(self, crawl_id: str) -> str:
         """Hash `{totalUrls, dupeUrls, conservedSize, totalCrawlSize}` of a crawl.
 
-        Captures, how many of them are revisits, the bytes that these saved, the bytes
-        of its files.
+        Its captures, how many of them are revisits, the bytes that these saved, and the
+        bytes of its files.
         """
         return self._name(f"h:{crawl_id}{_COUNTS}")
 
@@ -743,8 +743,8 @@ class CollectionKeys:
     def importing(self) -> str:
         """Hash: name of a source whose import has begun to its WACZ index.
 
-        Not of Browsertrix. The step that removes it adds the source's counts, so that
-        these are added once.
+        Not Browsertrix's. The step that removes an entry adds the source's counts, so
+        that these are added once.
         """
         return self._name("src:at")
 
@@ -755,32 +755,32 @@ class CollectionKeys:
     def commit_rounds(self, crawl_id: str) -> str:
         """Hash `{open, committed, at_ms}`: how far a crawl's commit rounds are.
 
-        Not of Browsertrix. Only with `FRONTIER_COMMIT_EVERY`. *open* is the number of
-        the round that its nodes add to, and is removed when the crawl is committed;
-        *committed* the last one that all crawls see; *at_ms* when that was. A round is
-        uncommitted like a crawl `<crawl_id>~<number>`: it is in `uncommittedcrawls`,
+        Not Browsertrix's. Only with `FRONTIER_COMMIT_EVERY`. *open* is the number of
+        the round to which its nodes add, and is removed when the crawl is committed;
+        *committed* is the last one that all crawls see; *at_ms* when that was. A round
+        is uncommitted like a crawl `<crawl_id>~<number>`: it is in `uncommittedcrawls`,
         and `h:<crawl_id>~<number>` has its digests, which move to `h:<crawl_id>`.
         """
         return self._name(f"commitrounds:{crawl_id}")
 
     def committer(self) -> str:
-        """String: the random name of who commits a round, or purges; expires.
+        """String: the random name of who is committing a round, or purging; expires.
 
-        It lives for five seconds after each step.
+        It expires five seconds after the last step.
         """
         return self._name("frontier:committer")
 
     def minted(self) -> str:
         """Set of the ids of crawls whose record ids follow from the index.
 
-        A crawl is in it before it has a digest. Only its originals are named by
-        WARC-Refers-To in other crawls. This key and the next three are ours;
-        Browsertrix does not know them.
+        A crawl is in it before it has a digest. WARC-Refers-To in other crawls names
+        only originals of such crawls. This key and the next three are ours; Browsertrix
+        does not know them.
         """
         return self._name("frontier:minted")
 
     def owners(self) -> str:
-        """Hash: crawl id to the random name of the store that it is of.
+        """Hash: crawl id to the random name of the store that it is in.
 
         A node enters its crawl only if the collection does not have that name from
         another store, or from an import; otherwise it takes the next number. Nothing
@@ -792,11 +792,10 @@ class CollectionKeys:
     def urls(self) -> str:
         """Hash: URL key to `<crawl> <date> <url> <size>` of an original.
 
-        Only with another `FRONTIER_REVISIT_MATCH` than `digest`. The URL key is `url:`
+        Only with a `FRONTIER_REVISIT_MATCH` other than `digest`. The URL key is `url:`
         and 128 bits of BLAKE2b of digest and URL, in hex. An entry counts only while
         its crawl is the reader's or in `allcrawls`. A crawl that is committed in rounds
-        is named with its round, `<crawl>~<number>`, and counts from when that is
-        committed.
+        is named with its round, `<crawl>~<number>`, and counts once that is committed.
         """
         return self._name("frontier:urls")
 

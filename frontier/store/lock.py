@@ -1,4 +1,4 @@
-"""Locks in the store: one holder at a time, which renews its lock or loses it."""
+"""Locks in the store: one holder at a time, who renews the lock or loses it."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def is_held(replies: Sequence[Any]) -> bool:
 
 
 def release_call(key: str, holder: str) -> Call:
-    """The call that gives the lock *key* back, if *holder* has it."""
+    """The call that releases the lock *key*, if *holder* has it."""
     return Call.txn([(("GET", key), holder)], [("DEL", key)])

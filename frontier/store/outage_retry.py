@@ -1,4 +1,4 @@
-"""Waiting for a store that does not answer, with one line in the log for it."""
+"""Waits for a store that does not answer, and logs that in one line."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FIRST_DELAY = 0.1
-"""Seconds after which what has failed is tried again, the first time."""
+"""Seconds after which a failed call is first tried again."""
 LONGEST_DELAY = 2.0
 ROOMY = 5.0
-"""Seconds without a refusal after which a store that refused writes is said to take
-them again, and a full one to have room again, if a look at its memory finds some."""
+"""Seconds without a refusal after which a store that refused writes counts as taking
+them again, and a full one as having room again, if a look at its memory finds some."""
 NEARLY_FULL = 0.95
-"""Share of its memory from which on a store counts as full. What is left is for what is
-in flight: a page is acked only when its links are stored."""
+"""Share of its memory from which a store counts as full. The rest is for requests in
+flight: a page is acked only when its links are stored."""
 LOOK = 2.0
-"""Seconds between two looks at the memory of the store."""
+"""Seconds between two looks at the store's memory."""
 
 
 QUIET = 1.0
-"""Seconds without a failure after which a cluster is said to answer again: the
-others do while one of its servers is away."""
+"""Seconds without a failure after which a cluster counts as answering again: while one
+of its servers is away, the others answer."""
 
 
 def pauses() -> Iterator[float]:
@@ -47,7 +47,7 @@ def pauses() -> Iterator[float]:
 class OutageRetry:
     """Runs calls on a store, however long it takes to answer.
 
-    *revive* is called, once at a time, while it does not: it must not raise.
+    While it does not answer *revive* is called, one call at a time: it must not raise.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class OutageRetry:
         self._since: float | None = None
         self._failed_at = 0.0
         self._refuses = False
-        """Whether it answers, and writes nothing."""
+        """Whether the store answers, but writes nothing."""
         self._full_since: float | None = None
         self._refused_at = 0.0
         self._start_over: Callable[[], None] | None = None
@@ -68,23 +68,23 @@ class OutageRetry:
         self.outages = 0
         """How often the store went away."""
         self.on_damaged: Callable[[KeyDamaged], None] = lambda _: None
-        """Told of a damaged key, whoever asked: a callback's error would go unheard."""
+        """Told of a damaged key, whoever asked: a callback's error might be lost."""
 
     @property
     def available(self) -> bool:
-        """Whether the store answered when it was last asked, and had memory."""
+        """Whether the store answered when it was last asked, and had free memory."""
         return self._since is None and self._full_since is None
 
     @property
     def is_full(self) -> bool:
-        """Whether it has no memory for what a page that is started now would add."""
+        """Whether it lacks memory for what a page that is started now would add."""
         return self._full_since is not None
 
     async def retry(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
-        """Run *calls*; again and again while the store does not answer.
+        """Run *calls*, repeatedly while the store does not answer.
 
         A call may thus happen twice: only for calls that may. With *copied* they are
-        not over before there are the copies that the store is told to wait for.
+        done only when there are the copies for which the store was told to wait.
         """
         waits = pauses()
         while True:
@@ -94,7 +94,7 @@ class OutageRetry:
                 await asyncio.sleep(next(waits))
 
     async def call(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
-        """Run *calls*, for which twice would be wrong.
+        """Run *calls*, which must not happen twice.
 
         Raises:
             StoreUnavailable: It is not known whether they happened; or they did not, as
@@ -105,7 +105,7 @@ class OutageRetry:
         if self._start_over is not None and self._known != self.store.changes:
             self._known = self.store.changes
             self._start_over()
-            # What is asked is of before.
+            # These calls are from before the change.
             raise StoreUnavailable(self.store.where, CHANGED)
         try:
             replies = await self.store.run(calls, copied=copied)
@@ -124,7 +124,7 @@ class OutageRetry:
         return replies
 
     def note_silence(self, error: StoreUnavailable) -> None:
-        """Say, once until it answers again, that the store, or a server, does not."""
+        """Log, once until it answers again, that the store, or a server, does not."""
         self._failed_at = time.monotonic()
         self._refuses = isinstance(error, WritesRefused)
         if self._since is None:
@@ -135,7 +135,7 @@ class OutageRetry:
     def _note_answer(self, since: float) -> None:
         now = time.monotonic()
         if self._refuses and now - self._failed_at <= ROOMY:
-            return  # it is a read that was answered
+            return  # what was answered may be a read
         if not self.store.alone and now - self._failed_at < QUIET:
             return
         self._since = None
@@ -149,7 +149,7 @@ class OutageRetry:
         )
 
     async def watch_memory(self) -> None:
-        """Look at how full the store is, until cancelled.
+        """Keep looking at how full the store is, until cancelled.
 
         Raises:
             StoreRefused: It has begun to evict keys.
@@ -192,20 +192,20 @@ class OutageRetry:
             )
 
     def on_change(self, start_over: Callable[[], None]) -> None:
-        """Have *start_over* be called before anything is sent to a changed store.
+        """Have *start_over* called before anything is sent to a changed store.
 
-        What was to be sent fails then.
+        The calls that were to be sent then fail.
         """
         self._start_over = start_over
         self._known = self.store.changes
         self.store.watched = True
 
     def doubt(self) -> None:
-        """Start over before the next call: the store lacks what it had."""
+        """Start over before the next call: the store has lost something that it had."""
         self.store.doubt()
 
     def stop(self) -> None:
-        """Compare no more: nothing is to be done with what would come of it."""
+        """Stop looking for changes: nobody is left to act on them."""
         self._start_over = None
 
     def _try_to_revive(self) -> None:

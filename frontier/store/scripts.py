@@ -1,10 +1,10 @@
 """Every Lua script, by name.
 
-A script is a file in ``lua/``; its header declares its keys, its arguments and
-its result, and a test compares both with its body. What several scripts need, or one
-that would be too long to read, is in *fragments*, files in ``lua/fragments/``: the line
-``-- include: <fragment> ...`` of a header puts their code, in that order, in front of
-the script's own. The server gets one script.
+A script is a file in ``lua/``; its header declares its keys, arguments and result, and
+a test compares it with the body. Code that several scripts need, or parts of one that
+would be too long to read, are in *fragments*, files in ``lua/fragments/``: the line
+``-- include: <fragment> ...`` of a header puts their code, in that order, before the
+script's own. The server gets one script.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fragment(name: str) -> str:
     """The fragment *name*, with its header.
 
     Raises:
-        FileNotFoundError: There is none.
+        FileNotFoundError: There is no such fragment.
     """
     return (_LUA / "fragments" / f"{name}.lua").read_text("utf-8")
 
