@@ -1,19 +1,19 @@
 """The arithmetic of the Bloom tier: sizes, generations, error. No I/O.
 
-A partition's filter is a row of generations. The first is sized for the
-partition's share of ``FRONTIER_BLOOM_CAPACITY``; each next one holds `GROWTH`
-times as many URLs at a quarter of the error, so that the errors of all
-generations sum to less than ``FRONTIER_BLOOM_ERROR_RATE``, however many there are.
+A partition's filter is a series of generations. The first is sized for the partition's
+share of ``FRONTIER_BLOOM_CAPACITY``; each next one holds `GROWTH` times as many URLs at
+a quarter of the error, so that the errors of all generations sum to less than
+``FRONTIER_BLOOM_ERROR_RATE``, however many there are.
 
-A filter of least size sets 10 bits per URL at an error of 0.001, and setting bits
-is what costs the server. So there are as few of them as a filter that is `SPARE`
-times as large allows: 5 at that error.
+A filter of minimal size sets 10 bits per URL at an error of 0.001, and setting bits is
+what costs the server. So it sets as few as a filter `SPARE` times as large allows: 5 at
+that error.
 
 The positions of a URL are ``x``, ``x + a``, ``x + a + (a + b)`` and so on, ``b + i``
 being added to ``a`` with each step: triple hashing (Dillinger and Manolios, "Bloom
 Filters in Probabilistic Verification", 2004). With two hashes only, a filter of 500
-URLs misses an error of 1e-6 by a factor of 20. The three are the digits to base
-``bits`` of the mark as a number of 53 bits, which is what Lua can compute with.
+URLs misses an error of 1e-6 by a factor of 20. ``x``, ``a`` and ``b`` are the digits to
+base ``bits`` of the mark as a number of 53 bits, with which Lua can compute.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 GROWTH = 4
 SPARE = 1.25
 MAX_BITS = 1 << 32
-"""The longest bitmap that Redis has. Generations stop growing there."""
+"""The longest bitmap that Redis allows. Generations stop growing there."""
 STEPS = 64
-"""Points at which the error of a generation is taken to sum it up."""
+"""Points at which the error of a generation is sampled to sum it up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Generation:
     """One Bloom filter."""
 
     capacity: int
-    """URLs that it may hold at its error rate."""
+    """URLs that it can hold at its error rate."""
     error_rate: float
     bits: int
     hashes: int
@@ -71,7 +71,7 @@ def positions(mark: int, made: Generation) -> list[int]:
 def share(capacity: int, partitions: int) -> int:
     """URLs to expect in the fullest of *partitions* that share *capacity*.
 
-    The mean plus four standard deviations of a Poisson distribution.
+    This is the mean plus four standard deviations of a Poisson distribution.
     """
     mean = capacity / partitions
     return math.ceil(mean + 4 * math.sqrt(mean))
@@ -83,7 +83,7 @@ def generation(number: int, capacity: int, error_rate: float) -> Generation:
 
     It is small, and quick to write.
     """
-    # The errors sum to 0.91 of the bound: some luck is worse than expectation.
+    # The errors sum to 0.91 of the bound, as real ones may exceed the expected.
     rate = error_rate * 0.68 / 4**number
     hashes = _hashes(rate)
     per_url = _bits_for(rate, hashes)
@@ -99,7 +99,7 @@ def false_rate(bits: int, hashes: int, urls: float) -> float:
 def error_after(filters: Sequence[Generation], urls: float) -> float:
     """The chance that *filters*, with *urls* in them, call a new URL seen.
 
-    They are filled one after the other; what is over goes into the last.
+    They are filled one after the other; any excess goes into the last.
     """
     right = 0.0
     for each in filters:
@@ -113,7 +113,7 @@ def error_after(filters: Sequence[Generation], urls: float) -> float:
 
 
 def lost(filters: Sequence[Generation], urls: float) -> float:
-    """New URLs of *urls* that *filters* are expected to call seen."""
+    """How many of *urls*, all new, *filters* are expected to call seen."""
     found, begin = 0.0, 0.0
     for each in filters:
         inside = min(urls - begin, each.capacity)

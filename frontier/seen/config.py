@@ -4,9 +4,9 @@ What always holds:
 
 1.  The keys of a push follow from the `SeenLayout` of the partition's seen-set, and
     from the crawl's `SeenConfig`, which never changes. So any node can compute them.
-2.  A layout only grows, but for a set that is dropped, with its era. A script does
-    nothing if the layout that its keys were computed from is not the current one, and
-    returns that: `LayoutStale`.
+2.  A layout only grows, except when a set is dropped, which begins a new era. If the
+    layout from which its keys were computed is not the current one, a script does
+    nothing and returns the current one: `LayoutStale`.
 3.  Growth is a script of its own, which queues and marks nothing.
 """
 
@@ -32,15 +32,16 @@ MAX_URLS = 100
 """URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
 else meanwhile."""
 PLAN = 4
-"""URLs that take a server as long as what a plan takes it beside its URLs."""
+"""What a plan costs a server besides its URLs, in URLs that would take as long."""
 MOST = 150
-"""URLs of one call, with its plans as so many: half a millisecond of the server."""
+"""URLs of one call, each plan counting as `PLAN` more: half a millisecond of the
+server."""
 NO_LIMIT = 1 << 62
-"""Room of a tier that no push fills."""
+"""Room of a tier that no push can fill."""
 MAX_BLOOMS = 32
 """Generations of a Bloom tier: each holds four times as many URLs as the one before."""
 
-# Lua's msgpack is older than the type for bytes.
+# Lua's msgpack is older than msgpack's type for bytes.
 pack = msgpack.Packer(use_bin_type=False).pack
 
 
@@ -49,13 +50,13 @@ class SeenLayout:
     """The size of a partition's seen-set."""
 
     buckets: int = 1
-    """Of the set tier."""
+    """Buckets of the set tier."""
     count: int = 0
     """URLs in the set tier."""
     blooms: int = 0
     """Bloom generations."""
     last: int = 0
-    """URLs in the last of them."""
+    """URLs in the last generation."""
     era: int = 0
     """How many sets were dropped before this one."""
 
@@ -86,17 +87,17 @@ class SeenConfig:
 
     def generation(self, number: int) -> bloom.Generation:
         """Bloom generation *number* of a partition, from 0."""
-        # At least a whole push, so that none begins with more than it may hold.
+        # At least a whole push, so that none begins with more than it can hold.
         first = max(self.capacity, MAX_URLS)
         return bloom.generation(number, first, self.error_rate)
 
     def generations(self, layout: SeenLayout) -> list[bloom.Generation]:
-        """The Bloom generations of a partition of *layout*."""
+        """The Bloom generations of a partition with *layout*."""
         numbers = range(layout.blooms if self.has_bloom else 0)
         return [self.generation(number) for number in numbers]
 
     def filled(self, urls: float) -> list[bloom.Generation]:
-        """The Bloom generations of a partition of *urls*; the last may be too full."""
+        """The Bloom generations of a partition with *urls*; the last may overflow."""
         made: list[bloom.Generation] = []
         while urls > 0 and len(made) < MAX_BLOOMS:
             made.append(self.generation(len(made)))
@@ -104,7 +105,7 @@ class SeenConfig:
         return made
 
     def room(self, layout: SeenLayout) -> tuple[int, int]:
-        """How many URLs the set may have with *layout*, and its last generation."""
+        """How many URLs the set and the last generation of *layout* may have."""
         of_set = of_bloom = NO_LIMIT
         if self.has_set:
             of_set = intset.room(layout.buckets)
@@ -113,7 +114,7 @@ class SeenConfig:
         return of_set, of_bloom
 
     def is_full(self, layout: SeenLayout, adding: int) -> bool:
-        """Whether a push of so many URLs needs another Bloom generation."""
+        """Whether a push of *adding* URLs needs another Bloom generation."""
         if not self.has_bloom:
             return False
         return not layout.blooms or layout.last + adding > self.room(layout)[1]
@@ -130,7 +131,7 @@ def seen_config(config: Config) -> SeenConfig:
 
 
 class Plan(NamedTuple):
-    """A push to one partition, or what makes room for it there, for a script."""
+    """A push to one partition, or growth to make room for it, for a script."""
 
     script: str
     names: list[str]
@@ -141,7 +142,7 @@ class Plan(NamedTuple):
 
 
 class PlanKeys:
-    """The keys of a plan, and where in them those of its buckets and lists are."""
+    """The keys of a plan, and the places of its buckets and lists among them."""
 
     def __init__(self, keys: PartitionKeys, era: int) -> None:
         self.names: list[str] = []
@@ -150,7 +151,7 @@ class PlanKeys:
         self._places: dict[int, int] = {}
 
     def buckets(self, numbers: Sequence[int]) -> list[int]:
-        """Where the keys of buckets are, from 1."""
+        """The places of the buckets' keys, from 1."""
         places, names, found = self._places, self.names, []
         for number in numbers:
             place = places.get(number)
@@ -167,7 +168,7 @@ class PlanKeys:
         dues: Sequence[int],
         clock: Callable[[], float],
     ) -> tuple[list[tuple[Any, ...]], list[int]]:
-        """The lists, and which of them each URL goes to, from 1; 0 is none.
+        """The lists, and to which of them each URL goes, from 1; 0 means none.
 
         Ready lists come before those of URLs that wait until they are due.
         """
@@ -192,7 +193,7 @@ class PlanKeys:
         lists: list[tuple[Any, ...]],
         found: list[int],
     ) -> None:
-        """Add to *lists* those of what waits, and to *found* which is whose."""
+        """Add the lists of waiting URLs to *lists*, and which is whose to *found*."""
         known: dict[str, tuple[int, int]] = {}
         self.names.append(self._keys.due)
         due_place = len(self.names)
@@ -220,8 +221,7 @@ def grow_plan(
 ) -> Plan:
     """What `joined` needs to give a set *total* buckets, for *urls* more URLs.
 
-    If it *begins* a Bloom generation, that is for more URLs, too. The reply is for
-    `grown`.
+    If it *begins* a Bloom generation, that also makes room. `grown` reads the reply.
     """
     made = PlanKeys(keys, layout.era)
     made.names += [keys.counts, keys.seen]
@@ -239,10 +239,10 @@ def grow_plan(
 
 
 def joined(plans: Sequence[Plan], *, alone: bool) -> list[Call]:
-    """Few calls for *plans*, of different partitions.
+    """As few calls as possible for *plans*, of different partitions.
 
-    All their replies, one after the other, have one for each plan. A call is of one
-    partition, unless the store is *alone*: takes keys of several slots.
+    Their replies, one after another, have one reply for each plan. A call is for one
+    partition, unless the store is *alone*, and so takes keys of several slots.
     """
     groups: list[list[Plan]] = []
     effort = 0
@@ -265,7 +265,7 @@ def joined(plans: Sequence[Plan], *, alone: bool) -> list[Call]:
 
 
 def grown(reply: list[Any]) -> SeenLayout:
-    """The layout that the *reply* to a plan has.
+    """The layout in the *reply* to a plan.
 
     Raises:
         CrawlLost: The store has lost what was in the partition.

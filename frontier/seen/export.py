@@ -1,6 +1,6 @@
 """Carrying over what a crawl has seen: from its tiers to a file, and back.
 
-A file is of unknown origin: it is read and checked to its end before anything of it is
+A file is of unknown origin: it is read and checked to its end before any of it is
 imported. `frontier seen export` and `import` call this; it blocks.
 What always holds:
 
@@ -8,13 +8,14 @@ What always holds:
     filters, where there is no set or one was given up, are carried over as they are,
     and only into a crawl that was made for them.
 2.  Buckets are read in the order of their numbers. A split moves marks to a bucket with
-    a greater one, so a set that grows meanwhile is read whole, some marks of it twice.
-3.  Adding splits the buckets that all will need before it adds the first. The marks of
-    one bucket would else fill one bucket far over the server's limit.
-4.  Adding again what is there changes nothing: an import that broke off can be made
-    again.
+    a greater number, so a set that grows meanwhile is read whole, some marks twice.
+3.  Adding first splits the set into all the buckets that the marks will need. Otherwise
+    the marks of one exported bucket would fill one bucket far beyond the server's
+    limit.
+4.  Adding again what is already there changes nothing: an import that broke off can be
+    repeated.
 
-The file is gzip, of one msgpack message after the other: first a map that says what
+The file is a gzip of msgpack messages, one after another: first a map that says what
 made it; for each partition ``["partition", number, URLs in its set, generations of its
 filters, URLs in the last]``, then ``["bits", number, generation, first byte, bytes]``
 and ``["marks", number, marks]``; and last ``["end", number of marks]``.
@@ -62,13 +63,13 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "frontier-seen", 4
 HASH = "murmur3-128/62"
-"""What made a mark of a fingerprint; see `frontier.urls.fingerprint.seen_hash`."""
+"""How marks are made from fingerprints; see `frontier.urls.fingerprint.seen_hash`."""
 MAX_BUCKETS = 16
 """Buckets that are read with one call."""
 MAX_SPLITS = 32
 """Splits that are made with one call."""
 MAX_MARKS = 65_536
-"""Marks of a message: those of `MAX_BUCKETS`, which have 512 each at most."""
+"""Marks in a message: those of `MAX_BUCKETS`, which have at most 512 each."""
 BLOCK_BYTES = 64 * 1024
 """Bytes of a Bloom filter in a message, and of a text in the header."""
 MAX_MESSAGE = 1024 * 1024
@@ -100,7 +101,7 @@ def export(
     *progress* is told how many partitions are done.
 
     Raises:
-        ConfigurationError: What it saw is nowhere.
+        ConfigurationError: What it saw is not in the store.
         ConfigurationError: *path* cannot be written.
     """
     name = crawl.keys.crawl_id
@@ -139,7 +140,7 @@ def export(
 def _exported(
     store: BlockingStore, crawl: StoredCrawl, tiers: SeenConfig, number: int
 ) -> Iterator[list[Any]]:
-    """The messages of a partition."""
+    """The messages for a partition."""
     keys, bucket = crawl.keys.partition(number), 0
     layout = layout_of(store.call(layout_call(keys)))
     filters = tiers.generations(layout) if layout.era or not tiers.has_set else []
@@ -166,11 +167,11 @@ def _exported(
 
 
 class Import:
-    """A file to be imported, which is whole, and made by the rules that hold here.
+    """A file to be imported, which is whole, and made by the rules that apply here.
 
     Raises:
-        InputBroken: It is not whole, or no such file.
-        InputBroken: It was made by another version, by other rules, or of other
+        InputBroken: It is not whole, or not an exported seen-set.
+        InputBroken: It was made by another version, by other rules, or from other
             fingerprints.
         ConfigurationError: It cannot be read.
     """
@@ -178,18 +179,18 @@ class Import:
     def __init__(self, path: Path, fingerprinter: str) -> None:
         self._path = str(path)
         self.urls = 0
-        """How many the file has."""
+        """How many URLs the file has."""
         self.read = 0
-        """Those of them that are in the store now."""
+        """How many of them are in the store now."""
         self.added = 0
-        """Those of them that were not there before."""
+        """How many of them were not there before."""
         self._needed = {
             "version": VERSION,
             "fingerprinter": fingerprinter,
             "hash": HASH,
         }
         self._filters: dict[int, tuple[int, int]] = {}
-        """Bloom generations of partitions, and URLs in the last."""
+        """Partition to its Bloom generations, and the URLs in the last of them."""
         self._partitions = 0
         messages = self._messages()
         self._header = next(messages)
@@ -207,7 +208,7 @@ class Import:
         self._same("canonicalization", self._header.get("rules"), rules)
 
     def _messages(self) -> Iterator[Any]:
-        """The header, and each message of partitions."""
+        """The header, then the messages of all partitions."""
         try:
             with open_input(self._path) as file, gzip.GzipFile(fileobj=file) as plain:
                 unpacker = msgpack.Unpacker(
@@ -269,7 +270,7 @@ class Import:
         """Create a crawl with the settings of the one that was exported.
 
         Raises:
-            ConfigurationError: There is one of that name, or it is not a name.
+            ConfigurationError: There is a crawl of that name, or the name is invalid.
         """
         if not NAME.fullmatch(crawl_id):
             raise ConfigurationError(f"{crawl_id[:200]!r} cannot be the id of a crawl")
@@ -290,17 +291,17 @@ class Import:
         tiers: SeenConfig,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Let *crawl* have seen all that is in the file.
+        """Mark all that is in the file as seen in *crawl*.
 
         *progress* is told how many URLs were read.
 
         Raises:
-            ConfigurationError: It cannot take what is in the file.
+            ConfigurationError: The crawl cannot take what is in the file.
             ConfigurationError: The crawl has ended.
-            InputBroken: Its URLs are in other partitions, or kept otherwise.
+            InputBroken: The file's URLs are in other partitions, or kept differently.
         """
         self._require_fit(store, crawl, tiers)
-        # The filters of a file have all its marks.
+        # If the file has filters, they have all its marks.
         marked = replace(tiers, has_bloom=False) if self._filters else tiers
         seeder = Seeder(store, crawl.keys, marked)
         messages = self._messages()
@@ -312,7 +313,7 @@ class Import:
                 reserve(store, keys, marked, count)
                 if blooms:
                     fields = ["blooms", blooms, "last", last]
-                    if tiers.has_set:  # what only they have is as if it was given up
+                    if tiers.has_set:  # what only they have counts as given up
                         inside = in_bloom(tiers, SeenLayout(blooms=blooms, last=last))
                         fields += ["era", 1, "lost_from", inside]
                     store.call(Call.command("HSET", keys.seen, *fields))
@@ -353,7 +354,7 @@ class Import:
             self._fail("it has more partitions than it says")
         for number in range(here.partitions if self._filters else 0):
             layout = layout_of(store.call(layout_call(crawl.keys.partition(number))))
-            # What an import that broke off has left is no hindrance.
+            # What an import that broke off has left does no harm.
             known = self._filters.get(number, (0, 0))
             if (layout.blooms, layout.last) not in ((0, 0), known):
                 raise _refused(name, NOT_EMPTY)

@@ -1,17 +1,17 @@
 """The imported filter: what another scheduler had seen, known by its fingerprints.
 
-Others' fingerprints are no hashes of ours, and do not tell the URL, nor therefore its
-partition. So they are one set of the whole crawl, as they were one of the other
-scheduler's. A URL that its partition calls new is queued as any other; before its
-request is sent, `frontier.downloadermiddlewares.ImportedFilterMiddleware` asks the set
-whether it was seen under one of the fingerprints that others make. So a URL is asked
-for once, however many links lead to it.
+Others' fingerprints are not our hashes, and do not tell the URL, nor therefore its
+partition. So they are in one set for the whole crawl, as in the other scheduler. A URL
+that its partition calls new is queued like any other; before its request is sent,
+`frontier.downloadermiddlewares.ImportedFilterMiddleware` asks the set whether it was
+seen under one of the fingerprints that others make. So each URL is looked up once,
+however many links lead to it.
 
 What always holds:
 
-1.  Nothing but an import writes the set.
-2.  It has `GUARD` before the crawl is said to have it. A set without it was lost, and
-    ends the node that asks.
+1.  Only an import writes the set.
+2.  The set has `GUARD` before the crawl is noted to have a set. A set without it was
+    lost, and ends the node that asks.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 MAX_ADDED = 500
 """Marks per call."""
 GUARD = -1
-"""A member of the set, and no mark."""
+"""A member of the set that is not a mark."""
 FIELD = "imported"
-"""Of `CrawlKeys.meta`: there if the crawl has the set."""
+"""A field of `CrawlKeys.meta`, which exists if the crawl has the set."""
 
 
 def begin_calls(keys: CrawlKeys) -> list[Call]:
@@ -53,7 +53,7 @@ def about_call(keys: CrawlKeys) -> Call:
 
 
 def add_calls(keys: CrawlKeys, marks: Sequence[int]) -> Iterator[Call]:
-    """The calls that add *marks*; their replies are how many were not there."""
+    """The calls that add *marks*; their replies say how many were new to the set."""
     for first in range(0, len(marks), MAX_ADDED):
         some = marks[first : first + MAX_ADDED]
         yield Call.command("SADD", keys.imported(), *some)
@@ -80,7 +80,7 @@ async def has_any(
 
 
 def mark_of(fingerprint: bytes) -> int | None:
-    """The mark of another's *fingerprint*, SHA-1 in hexadecimal; ``None`` if not."""
+    """The mark of another's *fingerprint*; ``None`` if it is not a SHA-1 in hex."""
     if len(fingerprint) != 40:
         return None
     try:
@@ -92,11 +92,11 @@ def mark_of(fingerprint: bytes) -> int | None:
 def others_fingerprints(
     url: str, method: str = "GET", body: bytes = b""
 ) -> list[bytes]:
-    """What others would know a request by, in hexadecimal.
+    """The fingerprints by which others would know a request, in hexadecimal.
 
-    That of scrapy-redis from 0.7.3 on; that of Scrapy up to 2.6, and of scrapy-redis
-    before; and that of Scrapy from 2.7 on. None of a URL that Scrapy cannot make
-    canonical, which they had not seen either.
+    That of scrapy-redis from 0.7.3; that of Scrapy up to 2.6, and of earlier
+    scrapy-redis; and that of Scrapy from 2.7. There are none for a URL that Scrapy
+    cannot canonicalize, as others cannot have seen it either.
     """
     plain = canonical(url)
     if plain is None:

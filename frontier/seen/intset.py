@@ -1,13 +1,14 @@
 """The arithmetic of the set tier: linear hashing of URLs over buckets. No I/O.
 
-The members of the set are marks: integers of 62 bits plus 2^62, which all have as many
-decimal digits, so that their texts compare as the numbers do. Sets of such integers are
-*intsets* in Redis, 8 bytes a member, as long as none has more than 512.
+The members of the set are marks: integers of 62 bits plus 2^62, which all have the same
+number of decimal digits, so that their texts compare as the numbers do. Sets of such
+integers are *intsets* in Redis, 8 bytes a member, as long as none has more than 512
+members.
 
 A set begins with one bucket. A bucket covers a range of marks. With ``n`` buckets,
 ``2**level <= n``, the next to be split is number ``n - 2**level``, and the upper half
 of its range becomes number ``n`` (Litwin, "Linear hashing", 1980, on the reversed bits
-of the mark). So what a split moves always goes to a bucket with a greater number.
+of the mark). So a split always moves members to a bucket with a greater number.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ LEVELS = 24
 MOST_BUCKETS = 1 << LEVELS
 MEMBER_BYTES = 8
 BUCKET_BYTES = 130
-"""Memory of a bucket beside its URLs: 0.65 bytes a URL at 200 a bucket."""
+"""Memory of a bucket besides its URLs: 0.65 bytes a URL at 200 URLs a bucket."""
 _REVERSED = tuple(int(f"{i:012b}"[::-1], 2) for i in range(4096))
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The members of bucket *source* from *threshold* on move to *target*."""
+    """Moves the members of bucket *source* from *threshold* upwards to *target*."""
 
     source: int
     target: int
@@ -41,7 +42,7 @@ class Split:
 
 
 def bucket_of(mark: int, buckets: int) -> int:
-    """The bucket of *mark* in a set of *buckets*."""
+    """The bucket of *mark* in a set with *buckets*."""
     high, low = mark >> MARK_BITS - 12 & 4095, mark >> MARK_BITS - 24 & 4095
     level = buckets.bit_length() - 1
     number = (_REVERSED[high] | _REVERSED[low] << 12) & ((2 << level) - 1)
@@ -49,7 +50,7 @@ def bucket_of(mark: int, buckets: int) -> int:
 
 
 def buckets_of(marks: Iterable[int], buckets: int) -> list[int]:
-    """The bucket of each of *marks* in a set of *buckets*."""
+    """The bucket of each of *marks* in a set with *buckets*."""
     if buckets == 1:
         return [0 for _ in marks]
     return [bucket_of(mark, buckets) for mark in marks]
@@ -61,12 +62,12 @@ def wanted(urls: int) -> int:
 
 
 def room(buckets: int) -> int:
-    """How many URLs *buckets* are enough for; see `wanted`."""
+    """For how many URLs *buckets* are enough; see `wanted`."""
     return buckets * FILL if buckets < MOST_BUCKETS else LEAST_MARK
 
 
 def splits(buckets: int, target: int) -> list[Split]:
-    """The splits, in order, that make *target* buckets of *buckets*."""
+    """The splits, in order, that turn *buckets* into *target* buckets."""
     steps = []
     for number in range(buckets, target):
         level = number.bit_length() - 1

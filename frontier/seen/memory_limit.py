@@ -2,12 +2,12 @@
 
 What always holds:
 
-1.  A set is dropped by one script, after which the Bloom tier decides about
-    its URLs; the keys of the old set are deleted later, and whoever comes next
-    goes on with that if this node dies.
-2.  The Bloom tier has all that a set has: each push writes both, from the first on.
-3.  One node looks, the one that holds partition 0. If two think they do, the
-    script lets one of them give up a set.
+1.  A set is dropped by one script, after which the Bloom tier decides about its URLs;
+    the keys of the old set are deleted later, and if this node dies, the next one that
+    looks continues with that.
+2.  The Bloom tier has all that a set has: each push writes both, from the start.
+3.  Only the node that holds partition 0 looks. If two nodes think they do, the script
+    lets one of them give up a set.
 4.  The largest sets go first, until a tenth of the limit is free.
 """
 
@@ -62,17 +62,17 @@ class SeenMemoryLimit:
         self._max_bytes = max_bytes
         self._warned = False
         self.state: SeenState | None = None
-        """As of the last look; ``None`` if this node never looked."""
+        """The state at the last look; ``None`` if this node has never looked."""
 
     async def run(self) -> None:
-        """Keep to the limit, until cancelled."""
+        """Keep sets within the limit, until cancelled."""
         while True:
             if 0 in self._leases.held:
                 await self.look()
             await asyncio.sleep(INTERVAL)
 
     async def look(self) -> None:
-        """Give up what is above the limit, and delete what was given up."""
+        """Give up sets if they exceed the limit, and delete those given up."""
         found = await self._states()
         total = sum(state.set_bytes for state in found.values())
         if total > self._max_bytes:
@@ -104,7 +104,7 @@ class SeenMemoryLimit:
         inside = in_bloom(self._tiers, layout)
         call = Call.to("seen_give_up", [keys.seen], [layout.era, inside])
         (has_given_up,) = await self._outage_retry.retry([call])
-        if not has_given_up:  # its last set is not deleted yet, or it is done
+        if not has_given_up:  # an earlier set is not deleted yet, or this is done
             return state
         logger.info("the set of partition %d was given up (%d)", number, layout.count)
         return replace(

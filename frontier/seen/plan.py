@@ -1,8 +1,8 @@
 """What the seen test costs and loses, before it is run. No I/O.
 
-The Bloom tier is computed from the generations that the crawl itself would make.
-How URLs fall into partitions is for the crawl to show: hosts differ. So there
-are two bounds, all partitions alike and everything in one.
+The Bloom tier is computed from the generations that the crawl itself would make. How
+URLs spread over partitions only the crawl will show: hosts differ. So there are two
+bounds: all partitions alike, and everything in one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from frontier.seen.config import MAX_BLOOMS, seen_config
 from frontier.settings.config import Config
 
 RECENT_BYTES = 150
-"""Memory of a node for each entry of its recent tier, about."""
+"""Approximate memory of a node for each entry of its recent tier."""
 MAX_URLS = 10**12
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([kmgbt]?)", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12}
@@ -25,7 +25,7 @@ _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12}
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the shared tiers will be when all URLs are in them."""
+    """The shared tiers once all URLs are in them."""
 
     tiers: tuple[str, ...]
     one_partition: bool
@@ -33,14 +33,14 @@ class Forecast:
     store_bytes: int
     bytes_per_url: float
     lost: float
-    """New URLs that are called seen, as expected over the whole crawl."""
+    """New URLs expected to be called seen over the whole crawl."""
 
 
 def count_of(text: str) -> int:
     """The number of URLs that *text* means: ``2000``, ``50M``, ``1.5G``.
 
     Raises:
-        ConfigurationError: It means none, or less than 1 or more than `MAX_URLS`.
+        ConfigurationError: It is not a number from 1 to `MAX_URLS`.
     """
     match = _NUMBER.fullmatch(text.strip().replace(",", "").replace("_", "")[:30])
     count = round(float(match[1]) * _FACTORS[match[2].lower()]) if match else 0
@@ -69,7 +69,7 @@ def planned(urls: int, rate: float, tiers: str, partitions: int) -> Config:
 
 
 def forecast(config: Config, urls: int, partitions: int) -> Forecast:
-    """What *urls*, alike in so many partitions, need and lose.
+    """What *urls*, spread evenly over *partitions*, need and lose.
 
     Raises:
         ConfigurationError: A partition would have too many URLs for Bloom filters.

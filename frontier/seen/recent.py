@@ -1,8 +1,8 @@
 """The recent tier of the seen test: what this node has handed to the store lately.
 
-It answers without the store. It says "seen" only of what was put into it, knows nothing
-of what other nodes have pushed, and forgets the least recently used half when it is
-full. `frontier.scheduler` and `frontier.dupefilter` ask it first.
+It answers without the store. It says "seen" only for what was put into it, knows
+nothing about what other nodes have pushed, and forgets the least recently used half
+when it is full. `frontier.scheduler` and `frontier.dupefilter` ask it first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Recent:
-    """An approximate LRU of two generations: a look-up is one or two of a set."""
+    """An approximate LRU of two generations: a look-up is one or two set look-ups."""
 
     def __init__(self, size: int) -> None:
         self._half = max(1, size // 2)
@@ -37,7 +37,7 @@ class Recent:
         self._old.discard(key)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether *key* is there; if so it is used."""
+        """Whether *key* is there; if so, it counts as used."""
         if key in self._young:
             return True
         if key not in self._old:

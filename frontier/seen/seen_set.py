@@ -1,12 +1,12 @@
-"""The seen-set of a crawl as the store has it, whoever made it: who is in it, how full.
+"""The seen-set of a crawl in the store, whoever made it: what is in it, how full it is.
 
 What always holds:
 
 1.  The number of partitions, the queue key and the tiers are those that the
     crawl was created with, not those of the settings here.
-2.  A call on buckets carries the number of buckets that its keys were computed
-    for, and is made again with the current one if that is another.
-3.  What says how full the tiers are (`state_call` to `lost`) does no I/O.
+2.  A call on buckets carries the number of buckets for which its keys were computed,
+    and is made again with the current number if that differs.
+3.  The functions that say how full the tiers are (`state_call` to `lost`) do no I/O.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ CANNOT_FORGET = (
     "a crawl with 'set' in FRONTIER_SEEN_TIERS can"
 )
 MAX_MEMBERS = 500
-"""Members per call: more would keep the server for longer than a push does."""
+"""Members per call: more would occupy the server for longer than a push does."""
 LAYOUT = ("buckets", "count", "blooms", "last", "era")
 """Fields of a partition's seen-set; see `SeenLayout`."""
 STATE = (*LAYOUT, "lost_from", "given_up", "old")
-"""The same, and what is known of sets that were dropped; see `PartitionState`."""
+"""`LAYOUT`, and what is known about dropped sets; see `PartitionState`."""
 SHAPE = (
     "FRONTIER_PARTITIONS",
     "FRONTIER_QUEUE_KEY",
@@ -63,37 +63,37 @@ SHAPE = (
 
 @dataclass(frozen=True, slots=True)
 class StoredCrawl:
-    """A crawl, and what it was created with."""
+    """A crawl and what it was created with."""
 
     keys: CrawlKeys
     state: str
     spider: str
     shape: dict[str, Any]
     config: Config
-    """The shape, checked; settings that are not in it have their defaults."""
+    """The checked shape; settings that are not in it have their defaults."""
     removed: bool = False
-    """Whether its queues and what it had seen are gone."""
+    """Whether its queues and its seen-set are gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the shared tiers say of one URL."""
+    """What the shared tiers say about one URL."""
 
     layout: SeenLayout
     bucket: int | None
-    """Where the set has it or would have it; ``None`` without a set."""
+    """Where the set has the URL or would have it; ``None`` without a set."""
     in_set: bool
     filters: tuple[bool, ...]
     """Whether each Bloom generation says that it has the URL."""
     bloom_error: float
-    """Chance, at most, that the Bloom tier calls a new URL seen now."""
+    """Upper bound of the chance that the Bloom tier now calls a new URL seen."""
 
     @property
     def seen(self) -> bool:
         """Whether the URL would be called seen.
 
-        The set's word, if there is one; but once a set was dropped, a URL that
-        only Bloom has is seen too.
+        The set decides, if there is one; but once a set was dropped, a URL that only
+        Bloom has is seen too.
         """
         if self.bucket is None or self.layout.era:
             return self.in_set or any(self.filters)
@@ -138,10 +138,10 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
 
 
 def checked_shape(shape: Any) -> Config:
-    """The configuration that *shape*, of unknown origin, stands for.
+    """The configuration in *shape*, which is of unknown origin.
 
     Raises:
-        ConfigurationError: It stands for none.
+        ConfigurationError: It is not the shape of a crawl.
     """
     if not isinstance(shape, dict):
         raise ConfigurationError("they are not settings")
@@ -151,12 +151,12 @@ def checked_shape(shape: Any) -> Config:
     if shape["FRONTIER_QUEUE_KEY"] != BY_FINGERPRINT:
         return Config.from_settings(shape)
     given = {name: shape[name] for name in shape if name != "FRONTIER_QUEUE_KEY"}
-    # No setting can say so: nothing is queued by it.
+    # Settings cannot have this value, as such a crawl queues nothing.
     return replace(Config.from_settings(given), queue_key=BY_FINGERPRINT)
 
 
 def layout_of(reply: Sequence[bytes | None]) -> SeenLayout:
-    """The layout whose fields the store gave as *reply* to `layout_call`."""
+    """The layout in the *reply* to `layout_call`."""
     buckets, *rest = reply
     return SeenLayout(int(buckets or 1), *(int(value or 0) for value in rest))
 
@@ -169,7 +169,7 @@ def layout_call(keys: PartitionKeys) -> Call:
 def look(
     store: BlockingStore, keys: PartitionKeys, mark: int, tiers: SeenConfig
 ) -> Answer:
-    """What the tiers of the partition of *keys* say of *mark*."""
+    """What the tiers of the partition with *keys* say about *mark*."""
     layout = layout_of(store.call(layout_call(keys)))
     while True:
         bucket = intset.bucket_of(mark, layout.buckets)
@@ -199,12 +199,12 @@ def look(
 
 
 def bloom_error(tiers: SeenConfig, layout: SeenLayout) -> float:
-    """Chance, at most, that the Bloom tier of a partition calls a new URL seen."""
+    """Upper bound of the chance that a partition's Bloom tier calls a new URL seen."""
     return bloom.error_after(tiers.generations(layout), in_bloom(tiers, layout))
 
 
 def in_bloom(tiers: SeenConfig, layout: SeenLayout) -> int:
-    """URLs in the Bloom tier of a partition, at most."""
+    """Upper bound of the URLs in the Bloom tier of a partition."""
     full = tiers.generations(layout)[:-1]
     return sum(each.capacity for each in full) + layout.last
 
@@ -217,7 +217,7 @@ def forget(
 ) -> list[bool] | None:
     """Take *marks* out of a partition's set; return which of them were there.
 
-    ``None`` if a set of it was given up: a Bloom filter decides there.
+    ``None`` if one of its sets was given up, so that a Bloom filter decides there.
     """
     keys, buckets, done = crawl.keys.partition(partition), 1, list[bool]()
     while len(done) < len(marks):
@@ -242,9 +242,9 @@ class PartitionState:
     lost_from: int | None
     """URLs in Bloom when the first set was dropped; ``None`` if none was."""
     given_up: int
-    """URLs of sets that were dropped."""
+    """URLs of dropped sets."""
     old: tuple[int, int] | None
-    """Era and buckets of a set that was dropped and is being deleted."""
+    """Era and buckets of a dropped set that is being deleted."""
     set_bytes: int
 
 
@@ -257,17 +257,17 @@ class SeenState:
     set_urls: int = 0
     set_bytes: int = 0
     bloom_urls: int = 0
-    """At most: a generation may end a little early."""
+    """An upper bound: a generation may end a little early."""
     bloom_bytes: int = 0
     bloom_fill: float = 0.0
-    """URLs in the Bloom tier, by those it has room for without growing."""
+    """URLs in the Bloom tier, divided by those it has room for without growing."""
     bloom_error: float = 0.0
-    """Chance, at most, that the Bloom tier calls a new URL seen."""
+    """Upper bound of the chance that the Bloom tier calls a new URL seen."""
     generations: int = 0
     """Bloom generations of the partition that has most."""
     given_up: int = 0
     lost: float = 0.0
-    """New URLs that were called seen, as expected."""
+    """Expected number of new URLs that were called seen."""
 
 
 def state_call(keys: PartitionKeys) -> Call:
@@ -278,10 +278,10 @@ def state_call(keys: PartitionKeys) -> Call:
 def partition_state(
     tiers: SeenConfig, reply: Sequence[bytes | None]
 ) -> PartitionState | None:
-    """The state that *reply* tells; ``None`` if nothing was ever put in there.
+    """The state in *reply*; ``None`` if nothing was ever put into the partition.
 
     Raises:
-        ValueError: It is no reply of this version's.
+        ValueError: It is not a reply of this version.
     """
     if not any(reply):
         return None
@@ -299,7 +299,7 @@ def partition_state(
 
 
 def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> SeenState:
-    """What *partitions* are together; errors are those of the mean new URL."""
+    """The state of all *partitions*; the error is averaged over URLs."""
     urls = [_urls(tiers, each) for each in partitions]
     layouts = [each.layout for each in partitions]
     filters = [made for layout in layouts for made in tiers.generations(layout)]
@@ -321,7 +321,7 @@ def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> Seen
 
 
 def lost(tiers: SeenConfig, state: PartitionState) -> float:
-    """New URLs of a partition that were called seen, as expected."""
+    """Expected number of new URLs of a partition that were called seen."""
     since = state.lost_from if tiers.has_set else 0
     if since is None:
         return 0.0
@@ -332,4 +332,4 @@ def lost(tiers: SeenConfig, state: PartitionState) -> float:
 def _urls(tiers: SeenConfig, state: PartitionState) -> int:
     if tiers.has_set and (state.given_up or not state.layout.era):
         return state.given_up + state.layout.count
-    return in_bloom(tiers, state.layout)  # at most; a generation may end early
+    return in_bloom(tiers, state.layout)  # an upper bound: a generation may end early
