@@ -4,8 +4,8 @@ A *part* is a feature that hangs on the kernel of a node. The kernel knows the h
 `Part`, and no part by name. The components are put together in
 `frontier.node.node`. What always holds:
 
-1.  A loop that fails for good is told to the owner, once, and makes `unless_broken`
-    return: nobody waits for what only that loop would have done.
+1.  If a loop fails for good, the owner is told, once, and `unless_broken` returns:
+    nothing waits for what only that loop would have done.
 2.  After `stop` no loop runs.
 """
 
@@ -50,29 +50,29 @@ class Part:
     """A feature of a node: a class that overrides the hooks that it needs.
 
     A hook that a part does not override is never called. All hooks run in the event
-    loop of the node, which crawls nothing while one computes: leave what blocks to a
-    thread. Parts are called in the order of ``frontier/node/parts.py``, those of
-    ``FRONTIER_NODE_PARTS`` behind the archive and the journal, then in that of
-    ``frontier/session/features.py``. An exception in a hook ends the node; what it had
-    reserved is fetched by others.
+    loop of the node, which crawls nothing while a hook computes: leave what blocks to a
+    thread. Parts are called in the order of ``frontier/node/parts.py``, with those of
+    ``FRONTIER_NODE_PARTS`` after the archive and the journal, then in the order of
+    ``frontier/session/features.py``. An exception in a hook ends the node; other nodes
+    fetch what it had reserved.
 
     A `frontier.queue.reserve.Reservation` is a URL that this node holds.
     """
 
     @classmethod
     def from_node(cls, node: Node) -> Self:  # noqa: ARG003
-        """Build the part of *node*, which is asked of those that settings name."""
+        """Build the part for *node*; called for the parts that settings name."""
         return cls()
 
     def mode(self, request: Any, mode: str) -> str:  # noqa: ARG002
-        """How *request*, just made, is to be pushed: not in *mode*, perhaps.
+        """The mode in which *request*, just made, is to be pushed: *mode*, or another.
 
-        Empty: not at all. It may have been seen here already.
+        If it is empty, the request is not pushed. It may have been seen here already.
         """
         return mode
 
     def link(self, link: Link) -> bool:  # noqa: ARG002
-        """Whether *link*, which may be new, is to be queued; it may be changed."""
+        """Whether to queue *link*, which may be new; the hook may change it."""
         return True
 
     def start(
@@ -81,21 +81,21 @@ class Part:
         delivery: Delivery,  # noqa: ARG002
         extra: Mapping[str, Any],  # noqa: ARG002
     ) -> bool:
-        """Whether *request*, which was taken, is to be sent; else it is done with.
+        """Whether to send *request*, which was taken from a queue; if not, it is done.
 
-        Its item has *extra*.
+        *extra* is what its item says besides.
         """
         return True
 
     def may_close(self, since: float) -> bool:  # noqa: ARG002
         """Whether the node may close by itself, though the crawl has not ended.
 
-        It has started nothing since then, by its monotonic clock.
+        It has started nothing since *since*, on its monotonic clock.
         """
         return False
 
     async def quit(self) -> None:
-        """Begin nothing more, and return when what was begun is in the store."""
+        """Begin nothing more, and return once what was begun is in the store."""
 
     async def run(self) -> None:
         """Work in the background while the node is open, until cancelled."""
@@ -118,7 +118,7 @@ class Part:
         """
 
     def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
-        """Note that the store has *pushes*, those that were seen included."""
+        """Note that the store has *pushes*, including those that were seen."""
 
     def acked(self, reservation: Reservation, again: Again | None) -> None:
         """Note that *reservation* is acked; *again* is its next visit, if any."""
@@ -127,17 +127,17 @@ class Part:
         """Note an *attempt* that led to no exchange."""
 
     async def before_ack(self, reservations: Sequence[Reservation]) -> None:
-        """Return when the results of *reservations*, and all before, survive a kill.
+        """Return once the results of *reservations*, and all before, survive a kill.
 
-        Their links are in the store, and their deliveries may get an `again`. If the
-        node is killed before the ack, they are delivered once more.
+        Their links are in the store, and their deliveries may be given an `again`. If
+        the node is killed before the ack, they are delivered once more.
         """
 
     def ended(self, reservations: Sequence[Reservation]) -> None:
         """Note that this node is done with *reservations*, whatever became of them."""
 
     async def leaving(self) -> None:
-        """Pass on what the next holders of the partitions need to know of the hosts."""
+        """Pass on what the partitions' next holders need to know about their hosts."""
 
     def busy(self) -> bool:
         """Whether there is work that the store does not know of.
@@ -147,7 +147,7 @@ class Part:
         return False
 
     async def learn(self) -> None:
-        """Learn what an operator, or a command, has changed of the crawl."""
+        """Learn what an operator, or a command, has changed in the crawl."""
 
     def steered(self) -> None:
         """Note that an operator or the uplink has paused the node, or changed it."""
@@ -177,10 +177,10 @@ class Part:
 
 
 class Features:
-    """What a node has beside its kernel: here nothing. See `frontier.node.parts`."""
+    """What a node has besides its kernel; here nothing. See `frontier.node.parts`."""
 
     async def may_begin(self, node: Node, keys: CrawlKeys) -> bool:  # noqa: ARG002
-        """Whether *node* may begin the crawl of *keys*, or is to look for another.
+        """Whether *node* may begin the crawl of *keys*; if not, it looks for another.
 
         Raises:
             ConfigurationError: It may not.
@@ -188,7 +188,7 @@ class Features:
         return True
 
     async def open(self, node: Node) -> Sequence[Part]:  # noqa: ARG002
-        """Make the parts of *node*, which is built; `Node.opened` closes them."""
+        """Make the parts of *node*, after `Node.build`; `Node.opened` closes them."""
         return ()
 
 
@@ -212,7 +212,7 @@ class Parts:
         return cast("_Part", self._of[kind])
 
     def add(self, *parts: Part) -> None:
-        """Have *parts* behind those that there are."""
+        """Add *parts* after those that are there."""
         self._parts += parts
         self._of |= {type(part): part for part in parts}
         self._hooks.clear()
@@ -220,7 +220,7 @@ class Parts:
     def each(
         self, hook: Callable[Concatenate[Any, _Given], _Result]
     ) -> Sequence[Callable[_Given, _Result]]:
-        """What is to be called at *hook*, such as `Part.report`: of whom has it."""
+        """The methods for *hook*, such as `Part.report`, of parts that override it."""
         found = self._hooks.get(hook)
         if found is None:
             name = hook.__name__
@@ -246,34 +246,34 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom to ask, and how."""
+    """A host to probe, and how to reach it."""
 
     origin: str
     """Scheme, host and port."""
     proxy: str = ""
-    """By which proxy, if its request named one."""
+    """The proxy to use, if its request named one."""
 
 
 class Owner(Part):
-    """Who runs a node: the first of its parts."""
+    """What runs a node; it is the first of the node's parts."""
 
     def on_ready(self) -> None:
-        """Something can be taken."""
+        """Note that something can be taken."""
 
     def on_end(self, end: End) -> None:
-        """The node is to close, or something is not as it should be."""
+        """Note that the node is to close, or that something is not as it should be."""
 
     async def probe(self, target: Target) -> bool:  # noqa: ARG002
-        """Whether a host answers anything at all."""
+        """Whether the host of *target* answers anything at all."""
         return True
 
 
 async def before(
     event: asyncio.Event, work: Coroutine[Any, Any, _Result]
 ) -> asyncio.Task[_Result] | None:
-    """*work* when it has ended; `None` if *event* came first, which cancels it."""
+    """The task of *work*, once it is over; or `None`: *event* came first and ended it."""
     doing = asyncio.create_task(work)
-    # Else asyncio logs a traceback of what ends later, of which all is told.
+    # Else asyncio logs the traceback of an error that comes too late to matter.
     doing.add_done_callback(lambda task: task.cancelled() or task.exception())
     waiting = asyncio.create_task(event.wait())
     try:
@@ -291,7 +291,7 @@ class Loops:
         self._on_failure = on_failure
         self._tasks: list[asyncio.Task[None]] = []
         self._broken = asyncio.Event()
-        """Set when a loop has failed for good, which others may wait for."""
+        """Set when a loop that others may wait for has failed for good."""
 
     def start(self, loop: Coroutine[Any, Any, None]) -> None:
         """Run *loop*."""

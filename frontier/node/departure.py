@@ -2,13 +2,13 @@
 
 What always holds:
 
-1.  What is done is acked and what is not is given back, in this order: as much of both
-    as the store lets it. What it does not let it, others take over.
+1.  What is done is acked, then what is not done is given back: as much of both as the
+    store allows. Others take over the rest.
 2.  Only a node that has left in order, as the last of a crawl that has ended, does the
-    work of the end: payloads, packages, the frontier. What of it is not done is said,
+    work of the end: payloads, packages, the frontier. What cannot be done is logged,
     and the process exits with an error.
-3.  Nothing waits for ever: for a store that is silent `CLOSE_TIMEOUT`, for other nodes
-    some leases.
+3.  Nothing waits for ever: at most `CLOSE_TIMEOUT` for a silent store, and
+    `SILENT_LEASES` leases for other nodes.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT = 30.0
 """Seconds that a closing node waits for a store that does not answer."""
 REACH_PAUSE = 0.5
-"""Seconds between two questions to a store that does not answer."""
+"""Seconds between two attempts to reach a store that does not answer."""
 LEAVE_TIMEOUT = 3.0
-"""Seconds for which it then tries to leave the crawl all the same."""
+"""Seconds for which a node that has waited `CLOSE_TIMEOUT` still tries to leave."""
 SILENT_LEASES = 3
-"""Leases for which a node that leaves waits at most for others that are silent. One is
+"""How many leases, at most, a leaving node waits for others that are silent. One is
 enough, unless the store is unreachable meanwhile, or its clock is set."""
 HEARD = 3.0
-"""Seconds in which others should have heard of the end of the crawl."""
+"""Seconds within which others should have heard that the crawl has ended."""
 
 
 class Leaving:
@@ -66,7 +66,7 @@ class Leaving:
         self._node = node
         self._config, self._keys = node.config, node.keys
         self._departure: Departure | None = None
-        """What the node has learned as it left the map."""
+        """What the node learned as it left the map."""
 
     @property
     def _is_outside(self) -> bool:
@@ -114,7 +114,7 @@ class Leaving:
             self._node.stats_of_all = stats_of_all(reports)
 
     async def _depart_in_time(self, seconds: float, reason: str) -> None:
-        """Leave; *reason* says what kept all from being stored.
+        """Leave; *reason* says why not all was stored, and is empty if it was.
 
         The store may be silent for *seconds*.
         """
@@ -129,7 +129,7 @@ class Leaving:
                 except (CrawlLost, KeyDamaged) as error:
                     self._node.fail(error)
                 except StoreRefused as error:
-                    if not reason:  # else a loop has told it
+                    if not reason:  # else a loop has reported it
                         self._node.fail(error)
         except (TimeoutError, StoreUnavailable):
             if not reason:
@@ -152,14 +152,14 @@ class Leaving:
         report = self._node.report()  # while there is an archive, and leases
         leases, inbox = self._node.leases, self._node.inbox
         await self._despite(inbox.give_back(list(leases.held)))
-        # No page is to blame for a damaged key: it counts as no delivery.
+        # No page is to blame for a damaged key: this does not count as a delivery.
         if graceful or self._node.has_failed(KeyDamaged):
             await self._despite(inbox.put_back(list(inbox.open.values())))
         await self._despite(self._node.deliveries.give_back())
         if self._node.start_lock is not None:
             await self._despite(self._node.start_lock.release())
         held = list(leases.held)
-        # Others take what is not given back from who is off the map.
+        # Other nodes take what a node that is off the map has not given back.
         with contextlib.suppress(StoreUnavailable):
             await self._despite(leases.release(held))
         await self._node.parts.wait(Part.finish)
@@ -168,7 +168,7 @@ class Leaving:
     async def _despite(self, step: Awaitable[Any]) -> None:
         """Do *step*; a damaged key does not keep the node from the next one.
 
-        What it has not given back stays reserved, for who takes the partition next.
+        What it has not given back stays reserved, for the partition's next holder.
         """
         try:
             await step
@@ -183,10 +183,11 @@ class Leaving:
         *,
         graceful: bool,
     ) -> Departure:
-        """Leave the map, where the crawl has ended as the last one if nobody else may.
+        """Leave the map; if the crawl has ended, wait first while others are silent.
 
-        Each answer of the store moves *limit*, by *seconds*. If it is *graceful*, the
-        last node ends a crawl in which nothing is left.
+        They may be dead, and leave the work of the last node to this one. Each answer
+        of the store moves *limit* to *seconds* from then. If it is *graceful*, the last
+        node ends a crawl in which nothing is left.
         """
         began, told = time.monotonic(), False
         waits = pauses()  # the others hear of the end with their next beat
@@ -213,13 +214,13 @@ class Leaving:
         if not gone.left and gone.state == crawls.OPEN and graceful:
             gone = await self._finish_empty(gone)
         if gone.state in crawls.ENDED and waited >= most:
-            gone = replace(gone, left=0)  # who is left there is silent for that long
+            gone = replace(gone, left=0)  # those left have been silent for that long
         return gone
 
     async def _finish_empty(self, gone: Departure) -> Departure:
         """End the crawl that this node was the last to leave, if nothing is left in it.
 
-        Nobody would find its end: the next run would, and fetch nothing.
+        No other node is there to find its end; the next run would, and fetch nothing.
         """
         node = self._node
         if self._config.keep_alive or node.stays_open or not node.has_seeds:
@@ -233,9 +234,10 @@ class Leaving:
         return replace(gone, state=crawls.FINISHED, left=left)
 
     async def _conclude(self) -> None:
-        """Do what the last node of a crawl that has ended does.
+        """Do the work of the last node of a crawl that has ended.
 
-        It takes as long as the disk does, or the server. What cannot be done is said.
+        It takes as long as the disk, or the server, takes. What cannot be done is
+        logged.
         """
         gone, crawl_id = self._departure, self._keys.crawl_id
         if gone is None:
@@ -272,7 +274,7 @@ class Leaving:
             )
 
     def _undone(self, message: str, *arguments: object) -> None:
-        """Say what of the crawl's end is not done, also by the exit code."""
+        """Log what of the crawl's end is not done, and have the exit code say so."""
         logger.error(message, *arguments)
         self._node.end(UNDONE)
 

@@ -2,24 +2,24 @@
 
 What always holds:
 
-1.  A partition that this node should have according to the ring, or borrows, and
-    that nobody holds who lives, is acquired with the next beat; see
-    `frontier.node.borrow`.
-2.  What its former holders left reserved in a partition is put back into its
-    queues as soon as it is acquired, but for what somebody keeps who lives.
-3.  A partition that another node should have is released once everything that
-    was started in it is acked, and it is noted when its hosts were asked. One that
-    another node waits for, and this one does not know that it has, it takes once more
-    and gives back.
-4.  The node beats whatever the rest waits for: a store whose memory is full takes
+1.  A partition that this node should have according to the ring, or borrows
+    (`frontier.node.borrow`), and that no live node holds, is acquired with the next
+    beat.
+2.  What its former holders left reserved in a partition is put back into its queues as
+    soon as it is acquired, except for what a live node keeps.
+3.  A partition that another node should have is released once everything that was
+    started in it is acked, and the times when its hosts were asked are noted. If
+    another node waits for a partition that this node has without knowing it, this node
+    takes it once more and gives it back.
+4.  The node beats whatever the rest of it waits for: a store whose memory is full takes
     nothing back, but it takes heartbeats.
-5.  What an operator wants of the crawl is in force when the round ends that has heard
+5.  What an operator wants of the crawl is in force at the end of the round that heard
     of it, and the next report, which follows at once, says so.
-6.  After `stop` no call is under way that would bring the node back
-    onto the map, or take a partition for it.
-7.  A look at all partitions that are held finds what a hint or a reply that was lost
-    should have told: that something is ready, that something is reserved which this
-    node does not have, or that a lease is lost.
+6.  After `stop` no call is under way that would bring the node back onto the map, or
+    take a partition for it.
+7.  A look at all held partitions finds what a lost hint or reply should have told: that
+    something is ready, that something is reserved which this node does not have, or
+    that a lease is lost.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ BEAT = 1.0
 REMOVE = "remove"
 """The order to a node that is off the map, and whose leases are ended."""
 QUICK_BEAT = 0.2
-"""The same while partitions are changing hands."""
+"""Seconds between heartbeats while partitions are changing hands."""
 LOOK = 10.0
-"""Seconds between looks at what is held; two thirds of the time to live, if less."""
+"""Seconds between looks at what is held; two thirds of a lease, if that is less."""
 PATIENCE = 2.0
-"""Seconds after which the holder of a partition that should be given up is told so."""
+"""Seconds after which the holder of a partition is told that it should give it up."""
 
 
 class Heartbeat:
@@ -73,9 +73,9 @@ class Heartbeat:
         self._ttl = node.config.lease_ttl
         self._told = -1
         self._controls = ""
-        """The version of what an operator wants that is in force here."""
+        """The version of the operator's controls that is in force here."""
         self._given_up: set[int] = set()
-        """What was given up at the last round, and may not be released yet."""
+        """Partitions given up at the last round, which may not be released yet."""
         self._hurried = asyncio.Event()
         self._beating = asyncio.Lock()
         self._took = asyncio.Event()
@@ -83,7 +83,7 @@ class Heartbeat:
         self._following: asyncio.Task[bool] | None = None
         self._beat = min(BEAT, self._ttl / 10)
         self._wanted: dict[int, float] = {}
-        """Partitions that others have, and since when they should not."""
+        """Partitions that others have but should not, and since when."""
 
     async def run(self) -> None:
         """Beat until stopped, or cancelled."""
@@ -121,8 +121,8 @@ class Heartbeat:
     async def _wait_until(self, due: float) -> None:
         """Wait until *due*, or for a moment after partitions were taken.
 
-        By then all nodes know that they are here. What they pushed before, they told
-        others of.
+        By then all nodes know that they are here, and send their hints here. Hints of
+        earlier pushes went elsewhere.
         """
         while (now := time.monotonic()) < due:
             with contextlib.suppress(TimeoutError):
@@ -146,7 +146,7 @@ class Heartbeat:
         self.hurry()
 
     async def stop(self) -> None:
-        """Take nothing more, and return when no round is under way any more."""
+        """Take nothing more, and return once no round is under way."""
         self._stopped = True
         self.hurry()
         async with self._beating:
@@ -155,7 +155,7 @@ class Heartbeat:
             try:
                 await asyncio.wait({following})
             finally:
-                following.cancel()  # of one that is done this does nothing
+                following.cancel()  # does nothing to one that is done
             with contextlib.suppress(StoreUnavailable):
                 self._followed()
 
@@ -193,7 +193,7 @@ class Heartbeat:
             self._membership.leaving = True
         elif view.order:
             self._obey(view.order)
-        # It may wait for a server that hangs; the next beat is due all the same.
+        # `_follow` may wait for a server that hangs; the next beat is due all the same.
         self._followed()
         if self._following is None:
             self._following = asyncio.create_task(self._follow(view))
@@ -201,7 +201,7 @@ class Heartbeat:
         return self._followed()
 
     def _followed(self) -> bool:
-        """What `_follow` returned, if it has ended; also between two beats.
+        """What `_follow` returned, if it has ended since the last call; else false.
 
         Raises:
             FrontierError: It has failed.
@@ -228,7 +228,7 @@ class Heartbeat:
         self._leases.doubtful |= asked - set(self._leases.held)
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)
-        # What stays here after all was given back, and may have been all there was.
+        # What stays here after all was requeued, and its queues may be unknown now.
         staying = (self._ready.handing_over - surplus) & set(self._leases.held)
         self._ready.handing_over &= surplus
         missing = (wanted | self._leases.doubtful) - set(self._leases.held)
@@ -252,11 +252,11 @@ class Heartbeat:
         return wanted == set(self._leases.held)
 
     async def _ask_holders(self, borrowed: set[int], owned: set[int]) -> None:
-        """Tell those that have partitions which are to be *borrowed*, or are *owned*.
+        """Tell the holders of partitions that are to be *borrowed*, or are *owned*.
 
-        Of what is owned they are told late, as they hand it over without that, if they
-        know that they have it: the reply to what took it may be lost, or the store may
-        have forgotten that it was given back.
+        Holders of owned ones are told late: if they know that they have them, they hand
+        them over anyway. They may not know: the reply that gave them the lease may be
+        lost, or the store may have forgotten that it was given back.
         """
         now, hints = time.monotonic(), dict[str, list[str]]()
         wanted = borrowed | owned
@@ -274,7 +274,7 @@ class Heartbeat:
         )
 
     def _is_news(self, epoch: int, changed: set[int]) -> bool:
-        """Whether *changed* is more than what was lent and borrowed, many times."""
+        """Whether *changed* is worth a line: lending and borrowing are too frequent."""
         if epoch == self._told:
             changed = changed - self._borrow.moved
         if changed:
@@ -289,7 +289,7 @@ class Heartbeat:
         done = partitions - self._inbox.busy_partitions()
         if done:
             await self._node.parts.wait(Part.leaving)
-        # What was asked for before may have come meanwhile, and been started.
+        # Replies to earlier calls may have come meanwhile, and been started.
         await self._leases.release(done - self._inbox.busy_partitions())
 
     async def _take_over(

@@ -22,7 +22,7 @@ class Link:
     due: int = 0
     """When it is to be ready, in ms of the server's clock; 0 for at once."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """What its item says besides; `Part.start` finds it where the request is taken."""
+    """What its item says besides; `Part.start` gets it when the request is taken."""
     replaces: Delivery | None = None
-    """In whose place it waits once that is acked, in one step; it is not pushed then.
-    Both are of one partition."""
+    """The delivery that it takes the place of, in one step with the ack; it is not
+    pushed then. Both are in one partition."""

@@ -2,16 +2,16 @@
 
 What always holds:
 
-1.  After `open` the node is a member of exactly one crawl; after `close`, or
-    after its death, nothing shared is deleted by that.
+1.  After `open` the node is a member of exactly one crawl. Neither `close` nor its
+    death deletes anything shared.
 2.  A task of the node that fails for good stops the node, loudly: a frontier
     that cannot write must not go on.
 3.  Nothing here waits for Redis or disk in the reactor's thread.
-4.  Each component of the kernel is an attribute of the node, through which it calls the
-    others; only for its type their modules import this one. The outbox alone is given
-    callbacks: seeds are pushed with it where there is no node. Features are no
-    components; they hang on the hooks of `Part`.
-5.  The owner hears once of each `End`, and once that the crawl is over.
+4.  Each component of the kernel is an attribute of the node, and calls the others
+    through the node; component modules import this one only for its type. The outbox
+    alone is given callbacks: seeds are pushed with it where there is no node. Features
+    are not components; they hang on the hooks of `Part`.
+5.  The owner is told once of each `End`, and once that the crawl is over.
 """
 
 from __future__ import annotations
@@ -102,37 +102,37 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WATCH = 1.0
-"""Seconds between questions to Sentinel for the primary, if there is one."""
+"""Seconds between two times that Sentinel, if any, is asked for the primary."""
 PROGRESS = 5.0
-"""Seconds between two lines of a node that waits for the store to begin."""
+"""Seconds between two log lines of a node that cannot start without the store."""
 JOIN_PAUSE = 1.0
 """Seconds between looks for a crawl to join."""
 SILENCE = 1.0
-"""Seconds without an answer after which a server is said to be silent; a third of a
-lease, if that is less."""
+"""Seconds without an answer after which a server counts as silent; a third of a lease,
+if that is less."""
 
 
 class Node:
     """Builds the services of a node from its configuration and runs them.
 
-    Its components and its parts know each other by its attributes: those that have no
-    value here are made by `open`.
+    Its components and its parts reach each other through its attributes; `open` makes
+    those that have no value here.
     """
 
     keys: CrawlKeys
     store: Store
     outage_retry: OutageRetry
     run: Callable[..., Awaitable[list[Any]]]
-    """Runs calls that may happen twice, however long the store is silent."""
+    """Runs calls that may be executed twice, however long the store is silent."""
     shape: Mapping[str, Any]
     """The settings with which the crawl was created, or has to agree."""
     membership: Membership
     leases: Leases
     monotonic: Callable[[], float] = staticmethod(time.monotonic)
     watchdog: Watchdog | None = None
-    """Who keeps the leases while a callback keeps this process busy."""
+    """Keeps the leases while a callback keeps this process busy."""
     memory_limit: SeenMemoryLimit | None = None
-    """Who looks after the memory of the sets, if there is a limit."""
+    """Keeps the seen sets within their memory limit, if there is one."""
     ended = ""
     """The state of the crawl once it has ended, as the owner was told."""
     has_seeds = False
@@ -140,9 +140,9 @@ class Node:
     stays_open = False
     """Whether URLs may come from elsewhere when nothing is queued."""
     stats_of_all: Mapping[str, int] = {}
-    """What all nodes have counted, once this one has left as the last."""
+    """The counts of all nodes, once this one has left as the last."""
     start_lock: crawls.StartLock | None = None
-    """On the seed list that this node loads, or has loaded."""
+    """The lock on the seed list that this node loads, or has loaded."""
     telling: asyncio.Task[None] | None = None
     """Finds out how the crawl has ended, and tells the owner."""
     _closed = False
@@ -166,23 +166,23 @@ class Node:
         self.host_concurrency = HostConcurrency(config, whole, lambda: self.share)
         """How many requests it may have at once."""
         self.clock = ServerClock()
-        """The server's, as far as this node knows it."""
+        """The server's clock, as far as this node knows it."""
         self.ends: list[End] = []
-        """What the owner was told of."""
+        """The ends that the owner was told of."""
         self.launch, self.spider = launch, spider
         self.settings = settings
-        """Of Scrapy, with the URL of the store."""
+        """Scrapy's settings, with the URL of the store."""
         self._features = features
         self.stopping = asyncio.Event()
         """Set when the process is to end."""
         self.process_stats = ProcessStats(
             settings, config.warc_dir if config.warc_enabled else None
         )
-        """How its process is; who serves a port notes it there."""
+        """Figures of its process; a component that serves a port notes it there."""
         self.tasks = Loops(self.fail)
         self._server = NodeServer(config.store_dir)
         self.opened = contextlib.AsyncExitStack()
-        """Closes what was opened, the last first."""
+        """Closes what was opened, in reverse order."""
         self.opened_at = time.time()
 
     async def open(self) -> None:
@@ -191,7 +191,7 @@ class Node:
         Raises:
             ConfigurationError: The settings do not fit the crawl's.
             RunOver: The crawl that it came for has ended.
-            NodeStopped: The process is to end, and there is no store or crawl yet.
+            NodeStopped: The process is to end before it has reached a store or crawl.
             StoreError: The store does not answer, or may forget keys.
             ArchiveError: The archive cannot be written.
         """
@@ -228,7 +228,7 @@ class Node:
         )
 
     async def _connect(self) -> None:
-        """Connect to the store, which must be one that keeps what it is given."""
+        """Connect to the store, which must be one that never drops keys by itself."""
         self.store = Store.from_settings(
             self.settings, answer_time(self.config.lease_ttl)
         )
@@ -244,7 +244,7 @@ class Node:
         self.run = self.outage_retry.retry
 
     async def _start(self) -> None:
-        """Put the node together, take a place in the ring, run what has to."""
+        """Build the node, take a place in the ring, and start the loops."""
         self.build()
         self.parts.add(*await self._features.open(self))
         self._guard()
@@ -257,7 +257,7 @@ class Node:
         self.outage_retry.on_damaged = self.fail
 
     async def _keep_to_the_end(self) -> None:
-        """Have nothing be fetched that is due after the end that the settings name."""
+        """Let nothing be fetched that is due after the end that the settings name."""
         if not self.config.recrawl_until:
             return
         ask = Call.command("HGET", self.keys.meta(), "created_ms")
@@ -267,10 +267,10 @@ class Node:
         self.end_of_crawl.until = self.due_times.until = until
 
     def build(self) -> None:
-        """Make all of it, of the crawl of `keys` on `store`.
+        """Make the components, for the crawl of `keys` on `store`.
 
-        In the order in which they use each other. Who is made later is asked by the
-        node's attributes; nothing runs before one of `loops` does.
+        They are made in the order in which they use each other. One that is made later
+        is reached through the node's attributes; nothing runs before the `loops` do.
         """
         config, keys, outage_retry = self.config, self.keys, self.outage_retry
         ttl, partitions = config.lease_ttl, config.partitions
@@ -308,7 +308,7 @@ class Node:
         self.parts.add(self.hosts, self.fetched, self.deliveries)
 
     def _guard(self) -> None:
-        """Make what looks after a callback that is long, and after the sets' memory."""
+        """Make the watchdog, for long callbacks, and the limit on the seen sets."""
         config = self.config
         if config.busy_max:
             self.watchdog = Watchdog(
@@ -330,7 +330,7 @@ class Node:
             )
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """What has to run for as long as the node is open."""
+        """The loops that run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.heartbeat.run, self.heartbeat.look]
         loops += [self.borrow.run, self.due_times.run, self.outage_retry.watch_memory]
@@ -347,7 +347,7 @@ class Node:
         """What *ask* returns, once the store answers.
 
         Raises:
-            StoreUnavailable: It has not for as long as the settings say.
+            StoreUnavailable: It has not answered for as long as the settings say.
             NodeStopped: The process is to end.
         """
         began, told = time.monotonic(), -math.inf
@@ -393,17 +393,17 @@ class Node:
                 return keys
 
     async def _watch(self) -> None:
-        """Leave a primary that was replaced soon."""
+        """Leave a primary soon after it was replaced."""
         interval = min(WATCH, self.config.lease_ttl / 5)
         await self.store.watch(interval, partial(self.parts.call, Part.replaced))
 
     async def _pulse(self) -> None:
-        """Say so soon if a server hangs, and have nobody wait for one of several."""
+        """Tell soon if a server hangs; if it is one of several, nobody waits for it."""
         silence = min(SILENCE, self.config.lease_ttl / 3)
         await self.store.pulse(silence, self.outage_retry.note_silence)
 
     async def _require_copies(self) -> None:
-        """Have pushes wait for copies, if they are to.
+        """Make pushes wait for copies, if the settings say so.
 
         Raises:
             ConfigurationError: A server cannot wait for them.
@@ -429,7 +429,7 @@ class Node:
         return reservation
 
     def has_lost(self, reservation: Reservation) -> bool:
-        """Whether the lease that *reservation* stands on does not come back."""
+        """Whether *reservation* is lost for good, with the lease that it stands on."""
         is_held = self.leases.holds(reservation.lease)
         if not is_held or reservation.key not in self.inbox.open:
             return True
@@ -439,7 +439,7 @@ class Node:
         return self.deliveries.has_lost(delivery)
 
     def covers(self, reservation: Reservation) -> bool:
-        """Whether a request may be sent that stands on *reservation*."""
+        """Whether a request that stands on *reservation* may be sent."""
         is_there = not self.deliveries.has_lost(reservation.delivery)
         return is_there and self.leases.covers(reservation.lease)
 
@@ -473,7 +473,7 @@ class Node:
         return figures
 
     def moment(self) -> dict[str, float]:
-        """How the node is now, beside what its report says; see docs/figures.md."""
+        """Current figures that are not in the node's report; see docs/figures.md."""
         return {
             "lease_seconds": max(0.0, self.membership.deadline - time.monotonic()),
             "epoch": self.membership.epoch,
@@ -487,16 +487,16 @@ class Node:
         }
 
     def leave(self) -> None:
-        """Give back what is not started, and each partition when it is done.
+        """Give back what is not started, and each partition once it is done.
 
-        The node is a member until it is closed, but owns nothing any more.
+        The node is a member until it is closed, but no longer owns anything.
         """
         self.inbox.stopped = True
         if not self.ended:
             self.heartbeat.leave()
 
     async def close(self) -> None:
-        """Store what is done, give back what is not, leave; once."""
+        """Store what is done, give back what is not, and leave; once."""
         if self._closed:
             return
         self._closed = True
@@ -535,7 +535,7 @@ class Node:
         return any(isinstance(end.error, kinds) for end in self.ends)
 
     async def tell_if_empty(self) -> None:
-        """Warn that nothing is left in the crawl that this node has come to."""
+        """Warn if nothing is left in the crawl that this node has joined."""
         is_empty = False
         if not (self.config.keep_alive or self.stays_open):
             with contextlib.suppress(StoreUnavailable):
@@ -549,7 +549,7 @@ class Node:
             )
 
     def tell_end(self, state: str) -> None:
-        """Have the owner hear, once, that the crawl has ended as *state*."""
+        """Tell the owner, once, that the crawl has ended as *state*."""
         if self._is_open and self.telling is None:
             self.telling = asyncio.create_task(self._tell_end(state))
 
@@ -582,7 +582,7 @@ class Node:
         self.end(end)
 
     async def _end_of(self, state: str) -> End:
-        """How this node ends, whose crawl has ended as *state*."""
+        """The end of this node, whose crawl has ended as *state*."""
         crawl_id = self.keys.crawl_id
         if state == crawls.CANCELED:
             return ORDERS["cancel"]
@@ -605,11 +605,11 @@ class Node:
         self.steer()
 
     def start_over(self) -> None:
-        """Rely on nothing that a store has which may have lost its last writes.
+        """Start over, as the store may have lost its last writes.
 
-        Leases are taken again under higher tokens, and what was under way is put back
-        then, as after anybody (`frontier.node.reclaim`). What was pushed last is pushed
-        again first: the page that led to it may be acked.
+        Leases are taken again under higher tokens, and what was under way is then put
+        back, as after any holder (`frontier.node.reclaim`). What was pushed lately is
+        pushed again before that: the page that led to it may be acked.
         """
         held = list(self.leases.held.values())
         self.leases.doubtful.update(lease.partition for lease in held)
@@ -628,7 +628,7 @@ class Node:
 
     @property
     def share(self) -> float:
-        """Which part of the partitions it has."""
+        """The share of the partitions that it holds, from 0 to 1."""
         return len(self.leases.held) / self.config.partitions
 
     def is_idle(self) -> bool:
@@ -642,7 +642,7 @@ class Node:
         return any(busy() for busy in self.parts.each(Part.busy))
 
     def _on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
-        """Tell the owners of queues that have just become non-empty."""
+        """Note queues that have just become ready; the calls that tell their owners."""
         for partition, queue in became_ready:
             if partition in self.leases.held:
                 self.inbox.heed(partition, queue)
@@ -656,6 +656,6 @@ class Node:
         self.steer()
 
     def steer(self) -> None:
-        """Have what an operator wants, or the uplink allows, be in force."""
+        """Put into force what an operator wants and the uplink allows."""
         self.inbox.paused = self.controls.paused or self.uplink.waits
         self.parts.call(Part.steered)

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class AllFeatures(Features):
-    """What nodes have, in a crawl with *limits*."""
+    """The features of nodes in a crawl with *limits*."""
 
     def __init__(self, limits: Limits = NO_LIMITS) -> None:
         self._limits = limits
 
     @override
     async def may_begin(self, node: Node, keys: CrawlKeys) -> bool:
-        """Whether nobody else has the crawl of *keys*, in its journals or index."""
+        """Whether no other crawl has the name of *keys*, in journals or in the index."""
         config = node.config
         if config.journal_dir is not None:
             await refuse_lost(node.store.run, config.journal_dir, keys)
@@ -50,14 +50,14 @@ class AllFeatures(Features):
 
     @override
     async def open(self, node: Node) -> tuple[Part, ...]:
-        """Make them.
+        """Make the parts.
 
         Raises:
             ArchiveError: The archive, or the journal, cannot be written.
-            ConfigurationError: A part of the project's own cannot be imported.
+            ConfigurationError: A part that the settings name cannot be imported.
         """
         config, outage_retry, keys = node.config, node.outage_retry, node.keys
-        # On disk first: what others say before an ack is of what is there.
+        # Those on disk come first: what others note before an ack is then there.
         parts: list[Part] = [await self._archive(node)] if config.warc_enabled else []
         if config.journal_dir is not None:
             parts.append(await self._journal(node, config.journal_dir))
@@ -73,7 +73,7 @@ class AllFeatures(Features):
             GoneNodes(outage_retry.call, keys, lambda: node.membership.rank),
             *(each.from_node(node) for each in own),
         ]
-        # The last that is asked for room, as it asks the store for more then.
+        # It is asked for room last, as it then asks the store for more.
         return (*parts, Spending(node, self._limits))
 
     async def _archive(self, node: Node) -> Archive:
