@@ -271,7 +271,7 @@ class Owner(Part):
 async def before(
     event: asyncio.Event, work: Coroutine[Any, Any, _Result]
 ) -> asyncio.Task[_Result] | None:
-    """The task of *work*, once it is over; or `None`: *event* came first and ended it."""
+    """The task of *work*, once done; `None` if *event* came first, which cancels it."""
     doing = asyncio.create_task(work)
     # Else asyncio logs the traceback of an error that comes too late to matter.
     doing.add_done_callback(lambda task: task.cancelled() or task.exception())

@@ -42,7 +42,7 @@ class AllFeatures(Features):
 
     @override
     async def may_begin(self, node: Node, keys: CrawlKeys) -> bool:
-        """Whether no other crawl has the name of *keys*, in journals or in the index."""
+        """Whether no other crawl has the name of *keys*, in journals or the index."""
         config = node.config
         if config.journal_dir is not None:
             await refuse_lost(node.store.run, config.journal_dir, keys)
