@@ -2,9 +2,9 @@
 
 What always holds:
 
-1.  A list that was cut off is gone on with by the same command: the lines of earlier
-    runs are skipped. It is known by its contents; standard input is new each time.
-2.  A line that is no seed is told, with its place, and left out.
+1.  A load that was cut off is continued by the same command: the lines of earlier runs
+    are skipped. A list is known by its contents; standard input is new each time.
+2.  A line that is not a seed is reported, with its place, and left out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ STDIN = "-"
 BATCH = 10_000
 """Seeds that are pushed together."""
 PATIENCE = 0.5
-"""Seconds for which more lines of standard input are waited for."""
+"""Seconds to wait for more lines of standard input."""
 SHOWN = 200
 """Characters of a line in a message."""
 
@@ -87,10 +87,10 @@ class SeedList:
     def load(
         self, store: BlockingStore, crawl: StoredCrawl, progress: Callable[[int], None]
     ) -> Loaded:
-        """Put what is not there yet into *crawl*; *progress* is told of the lines done.
+        """Put lines that are not there yet into *crawl*; *progress* is told how many.
 
         Raises:
-            ConfigurationError: The crawl has no queue, or the project here is not its.
+            ConfigurationError: The crawl has no queue, or belongs to another project.
         """
         done = Loaded(crawl.keys.crawl_id)
         if crawl.config.queue_key == BY_FINGERPRINT:
@@ -111,7 +111,7 @@ class SeedList:
                     number += 1
                     if number > done.done_before:
                         waiting += self._of(line, pushes_of, done)
-                if line is None or len(waiting) >= BATCH:  # no more has come yet
+                if line is None or len(waiting) >= BATCH:  # None: no more for now
                     seeder.push(waiting)
                     waiting = []
                     lock.hold(store, number)
@@ -148,7 +148,7 @@ class SeedList:
 def _pushes_of(
     store: BlockingStore, crawl: StoredCrawl, config: Config
 ) -> Callable[[Seed], list[tuple[int, Push]]]:
-    """What makes pushes as the nodes of *crawl* would; *config* is the project's."""
+    """Makes pushes as the nodes of *crawl* would; *config* is the project's."""
     asked = [Call.command("HGET", crawl.keys.meta(), "start_salt")]
     salt, imported = store.run([*asked, about_call(crawl.keys)])
     loader = get_spider_loader(get_project_settings())
@@ -160,7 +160,7 @@ def _pushes_of(
         Identities(crawl).fingerprint,
         spider,
         Allowed.of(config),
-        # An operator asks for them, whatever was seen before the crawl.
+        # The operator wants them, whatever was seen before the crawl.
         exempt=imported is not None,
     )
     start = StartTest(salt or b"", crawl.config.seen_start)
@@ -168,10 +168,10 @@ def _pushes_of(
 
 
 def _wait_for_copies(store: BlockingStore, config: Config) -> None:
-    """Have seeds count as stored when they are where *config* wants them.
+    """Have seeds count as stored only with the copies that *config* asks for.
 
     Raises:
-        ConfigurationError: A server cannot wait for that.
+        ConfigurationError: A server cannot wait for them.
     """
     copies = Copies(config.store_wait_replicas, config.store_wait_aof)
     if copies:
@@ -187,10 +187,10 @@ def _is_file(target: str) -> bool:
 
 
 def _list_id(targets: list[str]) -> str:
-    """What *targets* are called in the store.
+    """The name of the list of *targets* in the store.
 
-    A list is known by its contents, so that one that was changed is another.
-    Standard input cannot be read twice: it is a new list each time.
+    A list is known by its contents, so a changed one is another list. Standard input
+    cannot be read twice: it is a new list each time.
 
     Raises:
         ConfigurationError: A file cannot be read.
@@ -226,7 +226,7 @@ def _lines_of(targets: list[str]) -> Iterator[Line | None]:
 
 
 def _arriving(name: str, file: Any) -> Iterator[Line | None]:
-    """The lines of *file*, and ``None`` where no more have come for a while."""
+    """The lines of *file*, and ``None`` whenever no more have come for a while."""
     read: queue.Queue[Line | None] = queue.Queue(BATCH)
 
     def run() -> None:

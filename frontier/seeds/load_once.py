@@ -1,16 +1,16 @@
-"""Seeds on their way into a crawl, from outside of its nodes.
+"""Seeds on their way into a crawl, from outside its nodes.
 
 What always holds:
 
 1.  A seed is tested and queued in one step, so a list that is loaded again, in
     whole or in part, queues nothing twice.
-2.  One command at a time loads a list, by a lock that ends by itself. With the
-    lock is stored how many lines of the list are in the store: whoever loads it
+2.  One command at a time loads a list, under a lock that expires by itself. With the
+    lock it is stored how many lines of the list are in the store: whoever loads it
     next begins after these. A line counts only after it was pushed.
-3.  Pushes go through a node's outbox. One that is sent again, as its reply was lost,
-    is done once. If a server was started again or replaced while seeds were loaded, it
-    may have forgotten some: no line of the list counts then.
-4.  The crawl does not end while seeds are loaded, nor just after: the nodes have
+3.  Pushes go through an outbox like a node's. One that is sent again because its reply
+    was lost is done once. If a server was restarted or replaced while seeds were
+    loaded, it may have forgotten some: then no line of the list counts.
+4.  The crawl does not end while seeds are being loaded, nor just after: the nodes have
     time to find what was queued.
 """
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from frontier.store.keys import CrawlKeys
 
 LOCK_MS = 10_000
-"""How long a lock lives that is not renewed, and the crawl stays open for it."""
+"""How long a lock lasts, and keeps the crawl open, without being renewed."""
 GRACE_MS = 3_000
 """How long the crawl stays open after the last seed."""
 HINT_MS = 30_000
-"""How long a hint waits for a node that does not read it."""
+"""How long a hint is kept for a node that does not read it."""
 PAUSE = 0.5
 """Seconds between two attempts to take a lock that another command has."""
 
@@ -52,7 +52,7 @@ PAUSE = 0.5
 class SeedLock:
     """The right of *holder*, or of this object, to load a seed list into a crawl.
 
-    *on_wait* is told, once, that another command has it.
+    *on_wait* is called, once, if another command has it.
     """
 
     def __init__(
@@ -70,28 +70,28 @@ class SeedLock:
         self._on_wait = on_wait
 
     def hold_call(self, lines: int = 0) -> Call:
-        """The call that takes or renews it, with *lines* of the list done.
+        """The call that takes or renews the lock, with *lines* of the list done.
 
-        It returns ``yours`` and how many really are; or ``taken``, ``closed`` or
-        ``lost``.
+        It returns ``yours`` and how many lines really are done; or ``taken``,
+        ``closed`` or ``lost``.
         """
         return Call.to("seed_hold", self._names, [*self._given, LOCK_MS, lines])
 
     def done_call(self) -> Call:
-        """The call that says that the whole list is in the store, and gives it back.
+        """The call that ends the lock as the whole list is in the store.
 
         The list is forgotten.
         """
         return Call.to("seed_done", self._names, [*self._given, GRACE_MS])
 
     def start_over_call(self) -> Call:
-        """The call after which who loads the list next begins with its first line."""
+        """The call after which the next load of the list begins with its first line."""
         return Call.command("HDEL", self._names[1], self._given[0])
 
     def hold(self, store: BlockingStore, lines: int = 0) -> int:
-        """Take or renew it, with *lines* done; return how many really are.
+        """Take or renew the lock, with *lines* done; return how many really are.
 
-        Waits while another command has it.
+        Waits while another command has the lock.
 
         Raises:
             CrawlClosed: The crawl has ended.
@@ -111,7 +111,7 @@ class SeedLock:
 
 
 class _Silent(Exception):
-    """The store does not answer; *error* says so to whoever waits no longer."""
+    """The store does not answer; *error* is what the caller, who gives up, raises."""
 
     def __init__(self, error: StoreUnavailable) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class _Silent(Exception):
 
 
 class _Retry:
-    """What an outbox has for an `OutageRetry`: *store*, which waits, and gives up."""
+    """An outbox's `OutageRetry` that leaves waiting, and giving up, to *store*."""
 
     def __init__(self, store: BlockingStore) -> None:
         self._run = store.run
@@ -127,7 +127,7 @@ class _Retry:
         self.store = self
 
     def server_of(self, _: str) -> None:
-        """Which server has a key; of no use to what is not sent again."""
+        """The server that has a key: not needed, as nothing is sent again here."""
 
     async def call(self, calls: Sequence[Call], **_: bool) -> list[Any]:
         """Run *calls*; copies are waited for by the store."""
@@ -138,7 +138,7 @@ class _Retry:
 
 
 class Seeder:
-    """Puts seeds into an outbox as a node has it, and waits until they are stored."""
+    """Puts seeds into an outbox like a node's, and waits until they are stored."""
 
     def __init__(
         self, store: BlockingStore, keys: CrawlKeys, tiers: SeenConfig
@@ -148,12 +148,12 @@ class Seeder:
         self._pusher = Pusher(keys, tiers)
         self._unbroken = Unbroken(store)
         self.new = 0
-        """What was new to the crawl, of pushes with a tag."""
+        """Pushes with a tag that were new to the crawl."""
         self.seen = 0
-        """What the crawl had seen, of these."""
+        """Pushes with a tag that the crawl had seen."""
 
     def push(self, pushes: Iterable[tuple[int, Push]]) -> None:
-        """Store *pushes*, each with its partition, and tell who holds that.
+        """Store *pushes*, each with its partition, and tell the partitions' holders.
 
         Raises:
             StoreError: The store does not answer, or refuses. Some may be stored.
@@ -177,7 +177,7 @@ class Seeder:
         sending = asyncio.create_task(outbox.run())
         stored = asyncio.create_task(outbox.flush())
         await asyncio.wait((sending, stored), return_when="FIRST_COMPLETED")
-        if sending.done():  # it ends by an error alone
+        if sending.done():  # it ends only by an error
             sending.result()
 
     def _count(self, pushes: Sequence[Push], verdicts: str) -> None:
@@ -191,7 +191,7 @@ class Seeder:
         return []
 
     def leave(self) -> None:
-        """End; nothing is pushed any more.
+        """Finish; nothing is pushed any more.
 
         Raises:
             PushForgotten: The store may not have all that was pushed.
@@ -202,10 +202,10 @@ class Seeder:
 def tell_holders(
     store: BlockingStore, keys: CrawlKeys, became_ready: list[tuple[int, str]]
 ) -> None:
-    """Wake the holders of queues, each with its partition, that were empty.
+    """Tell the holders of queues, each with its partition, that these became ready.
 
-    Who holds a partition is read from its lease, so no ring is needed. Where
-    nobody does, whoever acquires it learns that something is ready there.
+    Who holds a partition is read from its lease, so no ring is needed. If nobody does,
+    whoever acquires it learns that something is ready there.
     """
     leases = {
         partition: Call.command("HGET", keys.partition(partition).lease, "holder")

@@ -1,4 +1,4 @@
-"""Requests that commands bring, as the pushes that put them into a crawl."""
+"""Turns requests from commands into the pushes that put them into a crawl."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ IS_START = "is_start_request"
 
 
 class Pushes:
-    """Makes pushes of requests, as the scheduler of a node would.
+    """Makes pushes from requests, as the scheduler of a node would.
 
     *config* is the crawl's; *spider* is the class of its spider, if the project here
-    has it. If they are *exempt*, they are fetched though another scheduler had seen
-    them before.
+    has it. *exempt* requests are fetched even if another scheduler had seen them
+    before.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class Pushes:
         The tag of the push is the fingerprint.
 
         Raises:
-            CodecError: It makes no request, or none that nodes take from the store.
+            CodecError: It makes no request, or one that nodes would not take from the
+                store.
         """
         request = from_record(given, self._spider, self._recorder.allowed)
         fingerprint = self._fingerprint(request)
@@ -76,12 +77,13 @@ class Pushes:
         return place.partition, push
 
     def of_seed(self, seed: Seed, start: StartTest) -> list[tuple[int, Push]]:
-        """What is to be pushed for *seed*: partitions, and what to each.
+        """The pushes for *seed*, each with its partition.
 
-        *start* says by what the start requests of the crawl are tested.
+        *start* says how the start requests of the crawl are tested.
 
         Raises:
-            SeedFault: It makes no request, or none that nodes take from the store.
+            SeedFault: It makes no request, or one that nodes would not take from the
+                store.
         """
         said = zip(seed._fields, seed, strict=True)
         given = {name: value for name, value in said if value}

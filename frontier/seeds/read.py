@@ -1,7 +1,7 @@
 """Seeds: a URL, several, or a file with one on each line; or JSON objects with one.
 
-What is read is data, and of the types that a request takes. A name that is not known is
-a fault, so that a slip does not pass silently.
+What is read is data, of the types that a request takes. An unknown name is a fault, so
+that a typo does not pass silently.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_BYTES = 64 << 20
-"""Of a list of seeds that a spider is given; `frontier crawl seed` has no limit."""
+"""Bytes of a seed list given to a spider; `frontier crawl seed` has no limit."""
 MAX_PRIORITY = 10**9
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,31}")
@@ -33,7 +33,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class SeedFault(ValueError):
-    """A line is no seed; the message says why, and can follow its place."""
+    """A line is not a seed; the message says why, and can follow its place."""
 
 
 class Seed(NamedTuple):
@@ -54,7 +54,7 @@ DEFAULTS = Seed("")._asdict()
 
 
 class Line(NamedTuple):
-    """A line that was given, and where."""
+    """A line of the input, and where it is."""
 
     place: str
     text: str
@@ -63,7 +63,7 @@ class Line(NamedTuple):
 
 
 def lines(name: str, file: BinaryIO) -> Iterator[Line]:
-    """The lines of *file*, called *name*; none is kept longer than a crawl stores."""
+    """The lines of *file*, called *name*; one longer than a crawl stores is a fault."""
     number = 0
     while data := file.readline(LONGEST + 3):
         number += 1
@@ -84,11 +84,11 @@ def lines(name: str, file: BinaryIO) -> Iterator[Line]:
 def read_seeds(given: str) -> list[str]:
     """The seeds that *given* names: a URL, several with commas, or a file.
 
-    Empty lines of a file and those that begin with ``#`` are skipped. A line
-    that is not a URL is logged with its number and the rest goes on.
+    Empty lines of a file and those that begin with ``#`` are skipped. A line that is
+    not a URL is logged with its number, and the rest is still read.
 
     Raises:
-        ConfigurationError: There is no such file, or no good seed in it.
+        ConfigurationError: There is no such file, or no valid seed in it.
     """
     if not given:
         raise ConfigurationError(
@@ -167,10 +167,10 @@ def read_line(text: str) -> Seed | None:
 
 
 def _with_url(seed: Seed) -> Seed:
-    """*seed*, which has a URL that can be crawled.
+    """*seed*, if its URL can be crawled.
 
     Raises:
-        SeedFault: It has not.
+        SeedFault: It cannot.
     """
     if fault := fault_of(seed.url):
         raise SeedFault(fault)

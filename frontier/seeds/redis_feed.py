@@ -7,8 +7,9 @@ What always holds:
     are taken again, so one may be fetched twice but none is lost.
 2.  The crawl does not end while entries are being taken.
 3.  An entry that makes no request is logged and removed.
-4.  No node leaves for want of entries while one is there, or anything of the crawl is
-    queued or under way, on whatever node: that of a dead one is nobody's for a while.
+4.  No node leaves for lack of entries while there is one, or while anything in the
+    crawl is queued or under way, on any node: what a dead one had is nobody's for a
+    while.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BATCH = 500
-"""Entries that are taken together, unless ``REDIS_START_URLS_BATCH_SIZE`` says."""
+"""Entries that are taken together, without ``REDIS_START_URLS_BATCH_SIZE``."""
 KINDS = {
     "list": ("LLEN", "LRANGE", "LREM"),
     "set": ("SCARD", "SRANDMEMBER", "SREM"),
@@ -67,7 +68,7 @@ class StartFeed(Emitter):
         list_id = f"feed-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         self._lock = SeedLock(node.keys, list_id, node.config.node_id)
         self._since = self._waits_from = -1.0
-        """Since when the node has started nothing, and has waited."""
+        """Since when the node has started nothing, and since when it has waited."""
         self._is_last = self._told_why = False
         self._asking: asyncio.Task[None] | None = None
         logger.info("start URLs are taken from the %s %r", self._kind, key)
@@ -77,7 +78,7 @@ class StartFeed(Emitter):
     def may_close(self, since: float) -> bool:
         """Whether nothing came for as long as the spider waits, and nothing is left.
 
-        That is scrapy-redis's ``max_idle_time``, or ``MAX_IDLE_TIME_BEFORE_CLOSE``.
+        Scrapy-redis sets that as ``max_idle_time``, or ``MAX_IDLE_TIME_BEFORE_CLOSE``.
         """
         if since != self._since:  # something was started meanwhile
             self._since = self._waits_from = since
@@ -92,7 +93,7 @@ class StartFeed(Emitter):
         return False
 
     async def _ask_whether_to_stay(self, since: float) -> None:
-        """Close if nothing of the crawl is left anywhere; else wait as long again."""
+        """Close if nothing in the crawl is left anywhere; else wait as long again."""
         nothing_left = await self._nothing_left()
         if self._since != since:
             return
@@ -111,18 +112,18 @@ class StartFeed(Emitter):
     async def _nothing_left(self) -> bool:
         """Whether there is no entry, and nothing to do for any node of the crawl.
 
-        What another node has may lead to more, and be this one's if that dies.
+        What another node has may lead to more, and falls to this one if that node dies.
         """
         try:
             if not self.is_over and await self._count():
                 return False
             return await self._node.end_of_crawl.nothing_left()
-        except FrontierError:  # the node learns of it
+        except FrontierError:  # the node finds out by itself
             return False
 
     @override
     async def look(self) -> float:
-        """Take what is there; return the seconds until the next look."""
+        """Take the entries that are there; return the seconds until the next look."""
         if not await self._count():
             return PAUSE
         ((state, _),) = await self._node.run([self._lock.hold_call()])
@@ -147,7 +148,7 @@ class StartFeed(Emitter):
                 self._crawler.engine.crawl(request)
         await self._node.outbox.flush()
         count = [1] if self._kind == "list" else []
-        # By value and not by place: others may put entries in at either end.
+        # By value and not by position: others may add entries at either end.
         await self._node.run(
             [Call.command(remove, self._key, *count, entry) for entry in entries]
         )
@@ -181,12 +182,12 @@ class StartFeed(Emitter):
 def request_of(text: str) -> Request:
     """The request that scrapy-redis makes of *text*, a URL or a JSON object.
 
-    Fetched whether it was seen or not. Of an object, *url*, *method* and *meta*
+    It is fetched whether it was seen or not. In an object, *url*, *method* and *meta*
     are what they say, and everything else is form data.
 
     Raises:
-        ValueError: It makes none.
-        TypeError: So it does.
+        ValueError: It makes no request.
+        TypeError: Likewise.
     """
     text = text.strip()
     given: dict[str, Any] = json.loads(text) if text.startswith("{") else {"url": text}
@@ -200,11 +201,11 @@ def request_of(text: str) -> Request:
 
 
 def open_feed(crawler: Crawler, node: Node, spider: Spider) -> None:
-    """Take the entries of *spider*'s feed, if there is to be one.
+    """Take the entries of *spider*'s feed, if it has one.
 
-    That is, if ``REDIS_START_URLS_KEY`` is set or the spider has a ``redis_key``.
-    A spider of scrapy-redis's own is kept from taking entries itself, which
-    would be lost if its node died.
+    It has one if ``REDIS_START_URLS_KEY`` is set or the spider has a ``redis_key``. A
+    spider of scrapy-redis's own is kept from taking entries itself: they would be lost
+    if its node died.
     """
     chosen = getattr(spider, "redis_key", None)
     key = chosen or crawler.settings.get("REDIS_START_URLS_KEY")
@@ -217,7 +218,7 @@ def open_feed(crawler: Crawler, node: Node, spider: Spider) -> None:
 def release(crawler: Crawler, spider: Spider) -> None:
     """Keep *spider*, if it is scrapy-redis's, from taking entries and from waiting.
 
-    Whenever it is idle, it would ask the server, in the reactor's time.
+    Whenever it was idle, it would ask the server, and block the reactor meanwhile.
     """
     if not hasattr(spider, "schedule_next_requests"):
         return

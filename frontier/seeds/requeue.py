@@ -1,7 +1,7 @@
-"""Dead letters that are queued again, as a command asks for it.
+"""Queues dead letters again, at an operator's command.
 
-A crawl that has ended is open again then, and hosts that were left alone are asked at
-once: who asks for a page wants it now.
+A crawl that has ended is opened again for it, and hosts that were left alone are asked
+at once: whoever asks for a page wants it now.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 LEAVING_S = 15.0
-"""Seconds after which a silent node of a crawl that has ended has left."""
+"""Seconds of silence after which a node of an ended crawl counts as gone."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Requeued:
     requeued: int = 0
     left: int = 0
     open_crawl: str = ""
-    """The crawl that its spider's nodes join, if this one had ended; else empty."""
+    """The crawl that its spider's nodes will join if this one had ended; or empty."""
 
 
 def requeue(
@@ -53,7 +53,7 @@ def requeue(
     Those that are found are taken from *wanted*.
     """
     done = Requeued(crawl_id)
-    while True:  # what is read at once is capped
+    while True:  # at most `MAX_LETTERS` are read at once
         crawl = stored_crawl(store, namespace, crawl_id)
         keys = crawl.keys
         counts = counted(store, keys, crawl.config.partitions)
@@ -69,7 +69,7 @@ def requeue(
             return done
         done.open_crawl = _reopen(store, crawl) or done.open_crawl
         _have_asked(store, crawl, chosen)
-        # As for seeds: the crawl must not end while they are on their way.
+        # As with seeds, the crawl must not end while they are on their way.
         lock = SeedLock(keys, f"requeue-{secrets.token_hex(8)}")
         lock.hold(store)
         count, became_ready = revive(store, keys, chosen)
@@ -81,7 +81,7 @@ def requeue(
 
 
 def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
-    """Let *crawl* be resumed if it is finished; what nodes of its spider join then."""
+    """Let *crawl* be resumed if it is finished; return what its nodes will join."""
     meta = Call.command("HGET", crawl.keys.meta(), "spider")
     spider = (store.call(meta) or b"").decode("utf-8", "replace")
     return reopen(store, crawl.keys, spider, ttl=LEAVING_S)
@@ -90,7 +90,7 @@ def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
 def _have_asked(
     store: BlockingStore, crawl: StoredCrawl, chosen: Sequence[Letter]
 ) -> None:
-    """Have hosts of *chosen* that are left alone be asked again, as `retry` does."""
+    """Have hosts of *chosen* that are left alone asked again, as `retry` does."""
     for host in {_host(crawl.config, one) for one in chosen}:
         if forget(store, crawl.keys, crawl.config, [host]):
             with contextlib.suppress(CrawlClosed):  # a node that comes reads it
@@ -98,7 +98,7 @@ def _have_asked(
 
 
 def _host(config: Config, letter: Letter) -> str:
-    """The host that is left alone where *letter* is not to be sent."""
+    """The host by which *letter* would be held back if that is left alone."""
     if config.queue_key in SPREAD:
         return queue_key(letter.url, "host")
     key = split_name(letter.queue)[1]
