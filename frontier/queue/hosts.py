@@ -49,8 +49,8 @@ MEANINGS = {
 }
 """What each reason means, for people."""
 GROWTH_ABSENT = 4.0
-"""By what each back-off of a host that cannot be reached exceeds the one before: 5, 20
-and 80 minutes, then hours."""
+"""The factor by which back-offs of a host that cannot be reached grow: 5, 20 and 80
+minutes, then hours."""
 JITTER = 0.1
 """The most that is added to a back-off, as a fraction of it."""
 KEPT = 16 * 86_400

@@ -65,7 +65,7 @@ NAMES = (
 RECRAWL = "recrawl"
 """In a record: what the schedule knows about its URL; not an attribute of a request."""
 EXEMPT = "exempt"
-"""In a record: URLs seen before the crawl do not matter to it (see
+"""In a record: what was seen before the crawl does not apply to it (see
 `frontier.seen.imported_filter`); not an attribute of a request either."""
 FORCED = "forced"
 """In a record: the id of its push, if it was queued untested; not an attribute either.
@@ -102,7 +102,7 @@ class Named:
 
 
 class Classes:
-    """No class travels, and none is looked up: `frontier.requests.stored_request`."""
+    """Lets no class travel; `frontier.requests.stored_request` has one that does."""
 
     def apart(self, value: Any) -> tuple[str, str, Any] | None:  # noqa: ARG002
         """Module, name and content of *value*; `None` if its class may not travel.

@@ -265,7 +265,7 @@ class Pusher:
 
 
 class Unbroken:
-    """Tells a command whether the store still has all that it pushed, maybe a lot."""
+    """Tells a command whether the store still has all it pushed, which may be a lot."""
 
     def __init__(self, store: BlockingStore) -> None:
         self._store = store

@@ -249,7 +249,10 @@ class CrawlKeys:
         return f"{self._tag()}:reports"
 
     def seeding(self) -> str:
-        """Sorted set: digests of seed lists, by until when (ms) each keeps it open."""
+        """Sorted set: digests of seed lists, scored by times, ms.
+
+        Until its time each list keeps the crawl open.
+        """
         return f"{self._tag()}:seeding"
 
     def seed_lists(self) -> str:
