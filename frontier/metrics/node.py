@@ -70,7 +70,7 @@ def _slowest(reading: Reading, what: str) -> Samples:
 
 
 def _stats(reading: Reading) -> Samples:
-    """Those of ours, but for what the job as a whole has counted."""
+    """Our own stats, by their names without ``frontier/``."""
     return {
         (name.removeprefix(STATS),): number(value)
         for name, value in reading.stats.items()

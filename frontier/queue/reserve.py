@@ -270,7 +270,7 @@ def deliveries(item: bytes) -> int:
 
 
 class Ran(NamedTuple):
-    """The request whose callback ran as its process ended, or was given up."""
+    """The request whose callback ran as its process ended, or as it was given up."""
 
     partition: int
     token: int

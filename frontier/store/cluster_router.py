@@ -11,9 +11,7 @@ What always holds:
 2.  The calls of one slot go to one server together and in their order. Those that are
     sent again come after the others: while a slot is being moved, or after somebody
     flushed the scripts, the order within a run is not kept.
-3.  One server is sent a call for many partitions where each was to be a call of its
-    own (`frontier.store.calls`); who asked sees no difference.
-4.  Before the first script goes to a server, and again after each of its failures, it
+3.  Before the first script goes to a server, and again after each of its failures, it
     gets all scripts, in the same round trip.
 """
 
