@@ -1,15 +1,16 @@
-"""What waits in the partitions of this node is made ready when it is due.
+"""Due times: what waits in this node's partitions is made ready when it is due.
 
 What always holds:
 
-1.  Only partitions are looked at whose lease is current. A look costs one call: it
-    moves what is due, and says what is next. Until then the partition costs none.
-2.  A node hears of something that is due before all else by its own pushes, by the
-    hints of others, as it takes a partition, and by looks at all that it holds. The
-    end of the crawl is not found while anything waits (`frontier.node.end_of_crawl`).
-3.  Nothing is made ready that is due after `until`: it does not keep the crawl open.
-4.  The pause between two looks is counted on the monotonic clock, from what the server
-    says of its own, as with each heartbeat.
+1.  Only partitions whose lease is current are looked at. A look costs one call: it
+    moves what is due, and says what is next. Until then the partition costs no call.
+2.  A node learns that something is due earlier than it knew from its own pushes, from
+    the hints of others, when it takes a partition, and from looks at all that it holds.
+    The end of the crawl is not found while anything waits
+    (`frontier.node.end_of_crawl`).
+3.  What is due after `until` is not made ready, and does not keep the crawl open.
+4.  The pause between two looks is measured on the monotonic clock, by what the server
+    says of its own clock; as with each heartbeat.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class _Next:
     """When to look, on the monotonic clock; 0: now, as nothing is known."""
     bucket: bytes = b""
     queues: tuple[str, ...] = ()
-    """Of what is due there next."""
+    """The queues of what is due there next."""
     looked: float = 0.0
-    """When it was asked last; 0: it is to be asked."""
+    """When it was last asked; 0: it is to be asked."""
 
 
 class DueTimes:
@@ -67,22 +68,22 @@ class DueTimes:
         self._keys = node.keys
         self._leases = node.leases
         self.until = math.inf
-        """In ms of the server's clock: what is due later stays where it is."""
+        """In ms of the server's clock; what is due later stays where it is."""
         self._next: dict[int, _Next] = {}
         self._some = asyncio.Event()
         self.moved = 0
         """URLs that were made ready."""
 
     def note(self, partition: int) -> None:
-        """Look at *partition*: something may be due before what is known."""
+        """Look at *partition*: something may be due earlier than is known."""
         if partition in self._leases.held:
             self._next[partition] = _Next()
             self._some.set()
 
     def note_waiting(self) -> None:
-        """Look at partitions of which nothing was heard lately, though something waits.
+        """Look at partitions where something waits that were not looked at lately.
 
-        Word of something that is due before what is known may be lost.
+        A hint of something that is due earlier than is known may be lost.
         """
         old = time.monotonic() - self._node.config.lease_ttl
         for partition in self._leases.waiting:
@@ -150,7 +151,7 @@ class DueTimes:
             name = keys.waiting(found.bucket.decode())
             raise KeyDamaged("", name, "an entry of it is not a queue and an item")
         known.bucket = found.bucket
-        if found.lacking:  # else the next may be of the same
+        if found.lacking:  # else the next may be of the same queues
             known.queues = tuple(queue.decode() for queue in found.lacking)
         wait = max(0.0, found.due - found.now) / 1000
         if found.lacking:

@@ -4,24 +4,24 @@ A request stays reserved until its links are in the store, so a crawl has
 nothing left to do when two successive scans of all partitions find nothing
 ready and nothing reserved, with the same number of URLs ever queued. One scan is
 not enough: a child can land in a partition that was already looked at. The second
-follows at once, as the time between them proves nothing: that number only grows, so
-no partition was pushed to from when the first had looked at it until the second did,
-and when the first had ended all of them had nothing.
+follows at once, as the time between them proves nothing. That number only grows: if it
+is the same, nothing was pushed to a partition between the first look at it and the
+second, so when the first scan ended no partition had anything.
 
 Any node may find the end, but if all of them looked as often, the scans of a
 thousand idle ones would keep the server busy. The first by name looks as soon as it
-has nothing to do, and every half second from then on; the others wait before, and
-look the less often, the more come before them.
+has nothing to do, and every half second from then on; the others wait first, and the
+more nodes come before one, the less often it looks.
 
-URLs that wait until they are due keep a crawl open, but for those that are due after
+URLs that wait until they are due keep a crawl open, except those that are due after
 `EndOfCrawl.until`. While nothing else is left, scans are rare until the next is due.
 
-A crawl does not end while a node's last heartbeat said that it is busy. So one that has
-nothing to do any more says so at once.
+A crawl does not end while a node's last heartbeat said that it is busy. So a node that
+has nothing left to do says so at once.
 
-A crawl may end without one page: its seeds were given up, robots.txt forbids them,
+A crawl may end without one page: its seeds were given up, robots.txt forbids them, or
 they lead out of scope. Each node learns that, whichever found the end: the first page
-of each is in the store before its request is acked.
+of each node is in the store before its request is acked.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INTERVAL = 0.5
-"""Seconds between scans while the first of the nodes is idle; of one before which
-there are r others, (r + 1)^2 times as many. All together they scan 3.3 times a
-second, however many they are; once more when nothing is left."""
+"""Seconds between scans of the first node while it is idle; a node with r others before
+it waits (r + 1)^2 times as long. All together they scan 3.3 times a second, however
+many they are; once more when nothing is left."""
 AT_LEAST = 10.0
-"""Seconds between scans where all that is left waits until it is due."""
+"""Seconds between scans while all that is left waits until it is due."""
 LOOK = 0.05
-"""Seconds between questions to this node whether it is idle, which cost no call."""
+"""Seconds between checks whether this node is idle, which cost no call."""
 MAX_ORIGIN = 300
 """Characters of the origin of a page."""
 MAX_ORIGINS = 2_000
-"""Characters of all that are remembered."""
+"""Characters of all origins that are remembered."""
 BATCH = 128
 """Partitions per round trip."""
 
@@ -73,7 +73,7 @@ BATCH = 128
 async def scans(
     run: Run, keys: CrawlKeys, partitions: int
 ) -> AsyncIterator[tuple[int, Scan]]:
-    """What each partition has.
+    """The number of each partition, and what it has.
 
     Raises:
         CrawlLost: The store has lost what was in one of them.
@@ -95,11 +95,11 @@ class EndOfCrawl:
         self._keys = node.keys
         self._leases = node.leases
         self.until = math.inf
-        """In ms of the server's clock: what is due later keeps no crawl open."""
+        """In ms of the server's clock; what is due later does not keep a crawl open."""
         self._later = 0
         """URLs that waited at the last scan."""
         self._next_due = 0.0
-        """When something is due, as the last scan has it, if nothing else is left."""
+        """When something is due by the last scan, if nothing else is left; else 0."""
 
     async def run(self) -> None:
         """Scan until the crawl has ended or this is cancelled."""
@@ -155,8 +155,8 @@ class EndOfCrawl:
     async def nothing_left(self) -> bool:
         """Whether nothing is queued or under way on any node, as far as one scan sees.
 
-        Who finds that does not end the crawl: a URL that it has overlooked is the
-        child of a page that another node has.
+        The caller does not end the crawl for that: a URL that the scan has overlooked
+        is the child of a page that another node has.
 
         Raises:
             StoreUnavailable: The store does not say.
@@ -164,9 +164,9 @@ class EndOfCrawl:
         return await self._scan() is not None
 
     async def finish_empty(self) -> bool:
-        """End the crawl if nothing is left in it.
+        """End the crawl if nothing is left in it; return whether this call ended it.
 
-        For the last node, which has left it. Whether this call ended it.
+        For the last node, after it has left the map.
 
         Raises:
             StoreUnavailable: The store does not say.
@@ -207,16 +207,16 @@ class EndOfCrawl:
         return scans(run, self._keys, self._node.config.partitions)
 
     def _waits(self, partition: int, scan: Scan) -> int:
-        """When something there is due; 0 if what is counted does not fit."""
+        """When something in *partition* is due; 0 if nothing is counted as waiting."""
         if not scan.waiting and self._leases.current(partition):
-            self._node.due_times.note(partition)  # nobody else would look
+            self._node.due_times.note(partition)  # nothing else would look
         return scan.due if scan.waiting else 0
 
     def _require_counts(self, partition: int, scan: Scan) -> None:
-        """Stop at counts of URLs that no queue has: they would keep the crawl open.
+        """Reject counts of URLs that no queue has: they would keep the crawl open.
 
         Raises:
-            KeyDamaged: The counts.
+            KeyDamaged: The counts are wrong.
         """
         counts = self._keys.partition(partition).counts
         if scan.ready and not scan.queues:
@@ -228,10 +228,10 @@ class EndOfCrawl:
 
 
 class Fetched(Part):
-    """Whether the crawl has fetched a page, on whatever node.
+    """Knows whether the crawl has fetched a page, on any node.
 
-    A page is a response of a request of the crawl that is no redirect, whatever its
-    status; robots.txt is none.
+    A page is a response to a request of the crawl, whatever its status, that is not a
+    redirect; robots.txt is not a page.
     """
 
     def __init__(self, node: Node) -> None:
@@ -242,12 +242,12 @@ class Fetched(Part):
         self._stored = False
 
     def page(self, url: str) -> None:
-        """This node has fetched the page *url*."""
+        """Note that this node has fetched the page *url*."""
         if not self._origin:
             self._origin = origin_of(url)
 
     async def origins(self) -> list[str]:
-        """The origins of some pages that were fetched, each on a node of its own.
+        """The origins of some pages that were fetched, each by another node.
 
         Raises:
             StoreUnavailable: The store does not answer.
@@ -264,7 +264,7 @@ class Fetched(Part):
 
     @override
     async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
-        """Return when the store knows what was noted. Costs one call of each node."""
+        """Return when the store knows what was noted. Costs one call per node."""
         if self._origin and not self._stored:
             keys = self._keys
             told: list[Argument] = [keys.born, self._origin[:MAX_ORIGIN], MAX_ORIGINS]
@@ -272,7 +272,7 @@ class Fetched(Part):
             self._stored = True
 
     async def without(self) -> tuple[int, int] | None:
-        """How many requests were queued and given up, if no page was fetched."""
+        """How many requests were queued and given up; `None` if a page was fetched."""
         if self._origin:
             return None
         (told,) = await self._run([Call.command("HGET", self._keys.meta(), "fetched")])

@@ -10,19 +10,19 @@ from urllib.parse import quote, unquote
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """An end of a node, or what of it is not as it should be."""
+    """An end of a node, or something about it that is not as it should be."""
 
     reason: str
-    """With which the spider closes; empty if it does so by itself, or goes on."""
+    """The spider's reason to close; empty if it closes by itself, or goes on."""
     level: int = 0
     message: str = ""
     code: int = 0
-    """With which the process is to exit."""
+    """The exit code of the process."""
     error: BaseException | None = field(default=None, compare=False)
-    """What led to it; a second one with the same message is not told."""
+    """The error that led to it; a second one with the same message is not told."""
 
     def of(self, error: BaseException | None = None, **facts: Any) -> End:
-        """This end, with *facts* in what it says, and the *error* that led to it."""
+        """This end, with *facts* filled into its texts, and the *error* behind it."""
         message = self.message.format(error=error, **facts)
         reason = self.reason.format(**facts)
         return End(reason, self.level, message, self.code, error)
@@ -55,19 +55,19 @@ ORDERS = {
         ("cancel", "frontier_canceled"),
     )
 }
-"""What an operator may want of a node."""
+"""The ends that an operator may order."""
 RUN_OVER = End("frontier_run_over", WARNING, "{error}")
-"""It has come when the crawl of its run had ended."""
+"""The node came after the crawl of its run had ended."""
 STOPPED = End("shutdown", INFO, "{error}")
 REFUSED = End("frontier_refused", CRITICAL, "{error}", 1)
-"""It cannot take part."""
+"""The node cannot take part."""
 FAILED = End(
     "frontier_failed", CRITICAL, "the frontier of this node cannot go on: {error}", 1
 )
 DAMAGED = End(FAILED.reason, CRITICAL, FAILED.message, 7)
-"""It has met a damaged key: to start it again does not help."""
+"""The node has met a damaged key: starting it again does not help."""
 UNDONE = End("", code=1)
-"""The crawl is whole, and something else is not, as the log tells."""
+"""The crawl is whole, but something else is not; the log says what."""
 START_FAILED = End(
     "",
     WARNING,  # the error itself is logged by Scrapy
@@ -80,11 +80,11 @@ MAX_REASON = 200
 """Characters that are kept of the reason of a `CloseSpider`."""
 TIME = "time"
 UNKNOWN = "frontier_limit"
-"""Why a spider closes whose crawl has ended at a limit that another node has set."""
+"""The reason of a spider whose crawl has ended at a limit that another node has set."""
 
 
 class Limit(NamedTuple):
-    """A limit: where it is set, and how a spider closes that has reached it."""
+    """A limit: where it is set, and why a spider that has reached it closes."""
 
     setting: str
     reason: str
@@ -100,7 +100,7 @@ LIMITS = {
 
 
 _SPIDER = "spider:"
-"""Before the reason with which a spider has ended its crawl, in the name of a limit."""
+"""In a limit's name, the prefix of the reason with which a spider ended its crawl."""
 
 
 def limit_of_spider(reason: str) -> str:
@@ -109,13 +109,13 @@ def limit_of_spider(reason: str) -> str:
 
 
 def _reason_of_spider(limit: str) -> str:
-    """With what reason a spider has ended its crawl; empty if none has."""
+    """The reason with which a spider has ended its crawl; empty if none has."""
     name = limit.partition(" ")[0]
     return unquote(name.removeprefix(_SPIDER)) if name.startswith(_SPIDER) else ""
 
 
 def reason_of(limit: str) -> str:
-    """Why a spider closes whose crawl has ended at *limit*, a name and its value."""
+    """Why a spider closes when its crawl has ended at *limit*, a name and its value."""
     if reason := _reason_of_spider(limit):
         return reason
     name = limit.partition(" ")[0]

@@ -3,9 +3,9 @@
 Within a node Scrapy's own slots keep the delay of a host, see
 `frontier.download.politeness`. `HostConcurrency` says how many requests a node may have
 at once, in all and to one host. A host that is divided into shards has several nodes.
-Each has its part of what the host may have, by its part of the partitions, of which
-the parts of all nodes are one: so together they have no more than one node would.
-When a host is asked next, see `frontier.node.hosts`.
+Each has a share of what the host may have, equal to its share of the partitions. The
+shares of all nodes add up to one, so together they have no more than one node would.
+When a host may be asked next is in `frontier.node.hosts`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 LONG = 1.0
-"""Seconds between two requests to a host from which on it waits in the store for its
-turn, and not in the downloader, where it would take room from others."""
+"""Seconds between two requests to a host from which on its URLs wait for their turn in
+the store, and not in the downloader, where they would take room from others."""
 SLACK = 0.1
-"""By how much a part may fall short of a whole number: the ring is balanced to a
-twentieth, and of eight requests no node of four should lose one for that."""
+"""By how much a share may fall short of a whole number of requests: the ring is
+balanced to a twentieth, and of four nodes that share eight none should lose one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Concurrency:
 
 
 class HostConcurrency:
-    """Counts for one node, whose part of the partitions is *share* at present."""
+    """The limits of one node, whose share of the partitions is *share* at present."""
 
     def __init__(
         self, config: Config, whole: Concurrency, share: Callable[[], float]

@@ -1,28 +1,29 @@
 """Hosts on one node: when each may be asked, and what it has had; see `queue.hosts`.
 
 A host is left alone for the delay between two requests, after a failure, and for good
-once it has had its quota. What is known of it is its record, which the partition of its
-queue has, so that the next holder leaves it alone as well. Where a host is divided into
-shards, each node that has some of them keeps its own, in all their partitions; where
-URLs are spread over the partitions, nodes keep what hosts have done for themselves.
+once it has had its quota. What is known of a host is its record, which is kept in the
+partition of its queue, so that the next holder leaves it alone as well. Where a host is
+divided into shards, each node that has some of them keeps a record of its own, in all
+their partitions; where URLs are spread over the partitions, each node keeps to itself
+what hosts have done.
 
 What always holds:
 
-1.  A host is left alone here from the moment when it has failed, and in the store
-    before the ack of the request that it did that to; what it has had is there then,
-    too. Delays are noted soon after a request was sent: a note that a kill cuts off is
+1.  A host is left alone here from the moment it fails, and its record in the store says
+    so before the request that it failed is acked; by then, so is what it has had.
+    Delays are noted soon after a request was sent: a note that a kill cuts off is
     missing for less than a lease lasts after it.
-2.  A record counts under the lease under which it was read or begun. With the lease it
-    is forgotten, and written no more.
+2.  A record counts only under the lease under which it was read or begun. With the
+    lease it is forgotten, and no longer written.
 3.  A host that has failed has one request on the way at a time, until it answers.
-4.  An answer to what was sent before a back-off began does not end it, and a failure
-    of such a request does not make the next one longer. A back-off that a server wants
-    (429, 503) holds until it is over.
-5.  A host is given up after so many back-offs without an answer. It is asked again when
-    the last one is over; only an answer ends that.
-6.  Of a queue key no more URLs are reserved than its quota of pages leaves. So pages
-    never exceed it, but by what was in flight at a kill; bytes exceed theirs by what is
-    reserved. What is over a quota leaves the queue, is counted, and is said.
+4.  An answer to a request that was sent before a back-off began does not end it, and a
+    failure of such a request does not make the next one longer. A back-off that a
+    server asks for (429, 503) holds until it is over.
+5.  A host is given up after a certain number of back-offs without an answer. It is
+    asked again when the last one is over; only an answer brings it back.
+6.  No more URLs of a queue key are reserved than its quota of pages leaves. So pages
+    never exceed the quota, except by what was in flight at a kill; bytes exceed theirs
+    by what is reserved. URLs over a quota leave the queue, are counted, and are logged.
 """
 
 from __future__ import annotations
@@ -74,12 +75,12 @@ NOTE_INTERVAL = 0.2
 AT_ONCE = 500
 """Records that one call writes."""
 PRUNE = 10.0
-"""Seconds between two looks for records that say nothing any more."""
+"""Seconds between two looks for records that no longer say anything."""
 LATELY = 60.0
-"""Seconds for which a record is kept that has only a delay, after that is over."""
+"""Seconds for which a record that has only a delay is kept after that is over."""
 AHEAD = 0.5
-"""Seconds before its next turn at which a URL of a host with a long delay is reserved:
-it is to be in its slot in time, and to wait there no longer than need be."""
+"""How many seconds before its turn a URL of a host with a long delay is reserved, to be
+in its slot in time, and to wait there no longer than need be."""
 MOST_COUNTED = 10_000
 """Hosts whose failed connections are counted."""
 NAMED = 5
@@ -91,13 +92,13 @@ class _Host(Record):
     """A record on the monotonic clock."""
 
     partition: int = -1
-    """-1 if none has it."""
+    """The one partition that has it; -1 if there is no such one."""
     token: int = 0
-    """Of the lease under which it was read or begun; 0 for none."""
+    """The token of the lease under which it was read or begun; 0 for none."""
     turn: float = 0.0
-    """When the next request may be reserved, if its delay is that long."""
+    """When the next URL may be reserved, if the delay is a long one."""
     is_whole: bool = False
-    """Whether what the store knew of the host is in it."""
+    """Whether it includes what the store knew of the host."""
 
 
 class Hosts(Part):
@@ -116,13 +117,13 @@ class Hosts(Part):
         """Pages and bytes of each queue key; 0 for no limit."""
         self._known: dict[str, _Host] = {}
         self._failing: set[str] = set()
-        """Those of them that have failed."""
+        """Hosts of these that have failed."""
         self._missed: Counter[str] = Counter()
-        """Requests in a row that have not reached a host."""
+        """How many requests in a row have not reached a host, by host."""
         self._unwritten: set[tuple[int, int, str]] = set()
         """Partition, token and name of records that the store has to be told."""
         self._is_urgent = False
-        """Whether one of them is to be there before an ack."""
+        """Whether one of them is to be in the store before the next ack."""
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()
         self.given_up: Counter[str] = Counter()
@@ -133,14 +134,14 @@ class Hosts(Part):
     # Names, and where their records are.
 
     def of_queue(self, queue_key: str) -> str:
-        """The host that is left alone where URLs of *queue_key* are not to be sent."""
+        """The host whose failures keep URLs of *queue_key* from being sent."""
         if self._is_divided:
             return host_of_shard(queue_key)
         # A host has a queue for each downloader slot that requests name.
         return queue_key.partition("~")[0] if self._has_slots else queue_key
 
     def named(self, queue_key: str) -> str:
-        """Whose delay and quota those of *queue_key* are."""
+        """The name of the record with the delay and the quota of *queue_key*."""
         return host_of_shard(queue_key) if self._is_divided else queue_key
 
     def _of(self, name: str) -> _Host | None:
@@ -157,7 +158,7 @@ class Hosts(Part):
     def _begun(self, name: str, *, is_reserved: bool = False) -> _Host:
         """The record of *name*, which is begun if there is none.
 
-        If something of it *is_reserved*, the store has none either.
+        If a URL of it *is_reserved*, the store has no record of it either.
         """
         known = self._of(name)
         if known is None:
@@ -176,7 +177,7 @@ class Hosts(Part):
     def unread(self, queues: Iterable[str]) -> list[str]:
         """The names whose records are to be read before URLs of *queues* are reserved.
 
-        They are in the partition of these.
+        Those records are in the partition of *queues*.
         """
         if self._is_spread:
             return []
@@ -189,10 +190,10 @@ class Hosts(Part):
         return known is not None and known.is_whole
 
     def read(self, lease: Lease, names: Sequence[str], found: HostsUnread) -> None:
-        """Learn the records of *names*, which the store has told a moment ago.
+        """Learn the records of *names*, which the store has just told.
 
         Raises:
-            KeyDamaged: One of them is none.
+            KeyDamaged: One of them is not a record.
         """
         ahead = found.now - time.monotonic()
         for name, value in zip(names, found.records, strict=True):
@@ -200,10 +201,10 @@ class Hosts(Part):
                 self._learn(lease, name, value, ahead)
 
     def _learn(self, lease: Lease, name: str, value: bytes, ahead: float) -> None:
-        """Have the record *value* of *name*; the server's clock is *ahead* of ours."""
+        """Learn the record *value* of *name*; the server's clock is *ahead* of ours."""
         begun = self._of(name)
         if begun is not None and begun.is_whole:
-            return  # two calls asked for it, and the other has answered
+            return  # two calls asked for it, and the other was answered first
         try:
             told = read(value).moved(-ahead)
         except CodecError as error:
@@ -215,7 +216,7 @@ class Hosts(Part):
         self._known[name] = known = _Host(**asdict(told), is_whole=True)
         if not self._is_divided:
             known.partition, known.token = lease.partition, lease.token
-        # No longer than its delay, though the server's clock was set back.
+        # No longer than its delay, even if the server's clock was set back.
         known.turn = min(known.next, time.monotonic() + known.delay)
         if begun is not None:
             known.turn = max(known.turn, begun.turn)
@@ -235,7 +236,7 @@ class Hosts(Part):
 
     @property
     def cares(self) -> bool:
-        """Whether the next answer of a host may mean anything."""
+        """Whether an answer of a host may change anything."""
         return bool(self._failing or self._missed)
 
     def _failed(self, host: str) -> _Host | None:
@@ -299,7 +300,7 @@ class Hosts(Part):
     # What requests come to.
 
     def sent(self, reservation: Reservation, delay: float, turn: float) -> None:
-        """Note that its request was sent.
+        """Note that the request of *reservation* was sent.
 
         Other nodes leave its host alone for *delay* seconds, this one for *turn*.
         """
@@ -323,15 +324,15 @@ class Hosts(Part):
         known.turn = time.monotonic() + seconds - AHEAD
 
     def forget_turns(self) -> None:
-        """Have no host wait for its turn: delays have changed."""
+        """Let no host wait for its turn any more: delays have changed."""
         for known in self._known.values():
             known.turn = 0.0
         self._node.ready.look_again()
 
     def refused(self, host: str, reason: str, sent: float, asked: float) -> None:
-        """Leave *host* alone: it was asked at *sent*, and wants it for *asked* seconds.
+        """Leave *host* alone, which refused a request and asked for *asked* seconds.
 
-        *sent* is on the monotonic clock.
+        The request was sent at *sent*, on the monotonic clock.
         """
         if self._config.backoff_times:
             self._missed.pop(host, None)
@@ -393,14 +394,14 @@ class Hosts(Part):
                 self._note(host)
 
     def retry(self, what: str) -> None:
-        """Ask a host, or all of them, at once: an operator wants it."""
+        """Ask a host, or all of them, at once, as an operator wants."""
         self._forgive([*self._failing] if what == ALL_HOSTS else [what])
         self._node.ready.look_again()
 
     def forgive(self, since: float) -> None:
-        """Forget what hosts that cannot be reached have done since *since*.
+        """Forget that hosts could not be reached since *since*: it was not their fault.
 
-        That is on the monotonic clock. It was not the hosts.
+        *since* is on the monotonic clock.
         """
         self._missed.clear()
         for host in [*self._failing]:
@@ -410,7 +411,7 @@ class Hosts(Part):
         self._node.ready.look_again()
 
     def give_up(self, host: str) -> None:
-        """Count a URL of *host* that is given up, and say so of the first."""
+        """Count a URL of *host* that is given up, and log it if it is the first."""
         self.given_up[host] += 1
         known = self._failed(host)
         if known and self.given_up[host] == 1 and len(self.given_up) <= NAMED:
@@ -427,11 +428,11 @@ class Hosts(Part):
 
     @property
     def has_quotas(self) -> bool:
-        """Whether hosts have any."""
+        """Whether hosts have quotas."""
         return any(self._most)
 
     def change_quotas(self, max_pages: int, max_bytes: int) -> None:
-        """Keep to these from now on; what was had so far counts, if there were any."""
+        """Change the quotas; what hosts had before counts if there were quotas then."""
         self._most = (max_pages, max_bytes)
 
     def add(self, reservation: Reservation, pages: int, size: int) -> None:
@@ -444,7 +445,7 @@ class Hosts(Part):
             self._note(queue_key)
 
     async def skip(self, over: Sequence[tuple[Lease, str]]) -> list[int]:
-        """Take URLs over a quota out of queues; return how many, 0 of an empty one."""
+        """Take URLs over a quota out of queues; return how many, 0 if one is empty."""
         replies = await self._outage_retry.retry(
             [
                 skip_call(self._keys.partition(one.partition), queue)
@@ -466,7 +467,7 @@ class Hosts(Part):
     # The store.
 
     def _note(self, name: str) -> None:
-        """Have the record of *name* be written before the next ack."""
+        """Have the record of *name* written before the next ack."""
         places = {self._known[name].partition}
         if self._is_divided:
             places = partitions_of(self._config, name)
@@ -476,7 +477,7 @@ class Hosts(Part):
 
     @override
     async def run(self) -> None:
-        """Tell the store what is known here, and forget what says nothing any more."""
+        """Tell the store what is known here, and forget records that say nothing."""
         pruned = time.monotonic()
         while True:
             with contextlib.suppress(TimeoutError):
@@ -497,7 +498,7 @@ class Hosts(Part):
                 self._drop(name)
 
     async def flush(self) -> None:
-        """Tell the store what it does not know."""
+        """Tell the store what it does not know yet."""
         async with self._writing:
             self._some.clear()
             unwritten, self._unwritten = self._unwritten, set()
@@ -525,9 +526,9 @@ class Hosts(Part):
     async def _complete(
         self, by_lease: Mapping[Lease, Sequence[str]], ahead: float
     ) -> None:
-        """Add what the store knows of hosts to what was begun here.
+        """Add what the store knows of hosts to records that were begun here.
 
-        They have failed before anything of them was reserved: media, or robots.txt.
+        Such a host failed before a URL of it was reserved: at media, or at robots.txt.
         """
         asked = {
             lease: some
@@ -555,7 +556,7 @@ class Hosts(Part):
 
     @override
     async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
-        """Return when the store knows of what has failed, and what was had, so far."""
+        """Return when the store knows which hosts have failed and had what so far."""
         if self._is_urgent or self._writing.locked():
             await self.flush()
 
@@ -566,7 +567,7 @@ class Hosts(Part):
 
     @override
     def went_back(self) -> None:
-        """Have the store told what it may have forgotten in a failover."""
+        """Tell the store again what it may have forgotten in a failover."""
         for name in [*self._known]:
             if self._of(name) is not None:
                 self._note(name)
@@ -578,7 +579,7 @@ class Hosts(Part):
 
     @override
     def tell(self) -> None:
-        """Say what this node has given up, and skipped."""
+        """Log what this node has given up, and skipped."""
         if self.given_up:
             logger.error(
                 "%d requests to %d hosts were given up, as these hosts kept "
@@ -599,6 +600,6 @@ class Hosts(Part):
 
 
 def most_common(counts: Counter[str]) -> str:
-    """Those of *counts* that have the most, for people."""
+    """The hosts with the highest *counts*, for people."""
     named = [f"{host[:200]} {count:,}" for host, count in counts.most_common(NAMED)]
     return ", ".join([*named, *(["..."] if len(counts) > NAMED else [])])
