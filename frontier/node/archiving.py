@@ -69,11 +69,11 @@ BACKLOG = 256 * 1024 * 1024
 INDEX_TIMEOUT = 1.0
 """Seconds in which the digest index has to answer."""
 SETTLES = 30.0
-"""Seconds for which the store may be silent as a crawl's payloads are committed."""
+"""Seconds for which the store may be silent while a crawl's payloads are committed."""
 SETTLE_PAUSE = 0.5
-"""Seconds between its questions then."""
+"""Seconds between attempts then."""
 ASK_FOR_ROUND = 10.0
-"""Most seconds between two questions of a node whether a round is due."""
+"""The most seconds after which a node asks again whether a round is due."""
 
 
 def warcinfo_fields(
@@ -82,7 +82,7 @@ def warcinfo_fields(
     """What warcinfo records say of the crawl, and of *settings*, which are Scrapy's.
 
     The names are those of WARC 1.1 (section 6.2); FRONTIER_WARC_INFO adds to them,
-    or replaces them. No passwords are among the values.
+    or replaces them. The values contain no passwords.
     """
     try:
         obeyed = parsers.boolean(settings.get("ROBOTSTXT_OBEY", False))
@@ -139,7 +139,8 @@ def rules_of(config: Config) -> Rules:
         Match(config.revisit_match),
         config.digest,
         further,
-        # Scrapy's rules keep what sites change: Heritrix's are its default there.
+        # Scrapy's rules keep what sites change; in place of them revisits get
+        # Heritrix's.
         "heritrix" if config.canon_rules == SCRAPY else config.canon_rules,
     )
 
@@ -177,8 +178,8 @@ def cdx_servers(config: Config, rules: Rules) -> CdxServers | None:
 async def claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
     """Whether a crawl may have its name in the collection, which other stores share.
 
-    Two crawls of one name would be one there: each would see the other's digests as
-    its own, and the first to end would commit them.
+    Two crawls of one name would be the same crawl there: each would see the other's
+    digests as its own, and the first to end would commit them.
 
     Raises:
         StoreError: A server does not answer.
@@ -210,7 +211,7 @@ def _claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool
                 return True
             if known or not store.call(Call.command("EXISTS", keys.meta())):
                 return False
-            known = 1  # another node has made it meanwhile, and added to the index
+            known = 1  # another node has created it meanwhile, and added to the index
     finally:
         for each in {store, indexed}:
             each.close()
@@ -234,7 +235,7 @@ class Archive(Part):
         self._config = config
         self._looks = False
         self.on_room: Callable[[], object] = lambda: None
-        """Told when there may be room again, after there was none."""
+        """Called when there may be room again, after there was none."""
         self._store = store
         self._born = born
         self._indexed = store
@@ -252,7 +253,7 @@ class Archive(Part):
         )
         self._uploader: Uploader | None = None
         self.history: History | None = None
-        """Of the collection, for another thread than the reactor's."""
+        """The collection's history, for use outside the reactor's thread."""
         self._index = matched_index(config, self._indexed, crawl_id, self._collection)
         self._thread = self._open_thread(self._open_files(settings))
         self._sequence = -1
@@ -264,7 +265,7 @@ class Archive(Part):
         """Whether another node had committed the crawl before this one did."""
 
     def _open_files(self, settings: Mapping[str, Any]) -> WarcConfig:
-        """Close what nodes that are gone left open, and say how files are written.
+        """Close files that nodes now gone left open; return how files are written.
 
         Raises:
             ArchiveError: The directory cannot be written.
@@ -322,7 +323,7 @@ class Archive(Part):
         )
 
     async def enter(self) -> None:
-        """Begin the crawl in the collection; may be done twice.
+        """Begin the crawl in the collection; may be repeated.
 
         Raises:
             StoreUnavailable: A store does not answer.
@@ -359,7 +360,7 @@ class Archive(Part):
     def _commit_finished(self) -> None:
         """Commit crawls that ended, but whose last node died before it could.
 
-        Those that were canceled are forgotten, for the same reason.
+        Canceled crawls are forgotten, for the same reason.
         """
         config = self._config
         for crawl_id in self._collection.uncommitted():
@@ -392,9 +393,9 @@ class Archive(Part):
         return self._thread.blocked or self._thread.pending_bytes > BACKLOG
 
     def left_out(self, exchange: Exchange) -> str:
-        """The stat of what keeps *exchange* out of the archive; empty if nothing does.
+        """The stat for why *exchange* stays out of the archive; empty if it does not.
 
-        A request with such a URL is not sent, but what a browser loads is not asked.
+        A request with too long a URL is not sent, but browsers load such URLs unasked.
         """
         if is_too_long(exchange.url):
             if not self._told_length:
@@ -412,7 +413,7 @@ class Archive(Part):
         return ""
 
     def submit(self, exchange: Exchange) -> Future[Stored]:
-        """Have *exchange* written; the future ends in the writer thread."""
+        """Have *exchange* written; the future completes in the writer thread."""
         self._sequence, future = self._thread.submit(exchange)
         return future
 
@@ -442,13 +443,13 @@ class Archive(Part):
 
     @override
     def replaced(self) -> None:
-        """Ask Sentinel for the primary again before the next call of the store."""
+        """Ask Sentinel for the primary again before the next call to a store."""
         self._store.leave()
         self._indexed.leave()
 
     @override
     def report(self) -> dict[str, Any]:
-        """What was written, and whether the disk takes nothing."""
+        """What was written, and whether the disk takes nothing more."""
         figures = {"disk_full": self._thread.blocked, "archive": self.counters.report()}
         return {**figures, "shares": self.counters.statistics.report()}
 
@@ -470,10 +471,10 @@ class Archive(Part):
             )
 
     def _count(self) -> None:
-        """Add what was written since to the crawl's counts.
+        """Add what was written since the last call to the crawl's counts.
 
-        They are figures for people, and nothing is decided by them: a node that is
-        killed does not add its last ones, and none are added twice.
+        They are figures for people, and decide nothing: a node that is killed does not
+        add its last ones, and none are added twice.
         """
         done = self.counters
         with self._counting:
@@ -488,7 +489,7 @@ class Archive(Part):
     async def run(self) -> None:
         """Count what was written, and commit it in rounds, until cancelled.
 
-        Each node asks whether a round is due; one at a time does it.
+        Each node asks whether a round is due; one node at a time does it.
         """
         every, told = self._config.commit_every, False
         while True:
@@ -517,7 +518,7 @@ class Archive(Part):
 
     @override
     async def conclude(self, state: str) -> bool:
-        """Do it in a crawl that ended as *state*; whether nothing is left undone."""
+        """Commit, or cancel, and package; return whether nothing is left undone."""
         if not await self._settle(state):
             return False
         return state == CANCELED or await self.package()
@@ -553,11 +554,11 @@ class Archive(Part):
             return False
 
     async def commit(self) -> None:
-        """Offer the crawl's payloads to later ones.
+        """Offer the crawl's payloads to later crawls.
 
         Raises:
-            CollectionInUse: Another one commits, or purges, for too long.
-            StoreUnavailable: Repeat it.
+            CollectionInUse: Another commit, or a purge, takes too long.
+            StoreUnavailable: The store does not answer; repeat the call.
         """
         done = await asyncio.to_thread(self._collection.commit)
         if done is None:
@@ -575,16 +576,16 @@ class Archive(Part):
             )
 
     async def cancel(self) -> None:
-        """Forget the crawl's payloads, in place of the commit."""
+        """Forget the crawl's payloads, instead of committing them."""
         await asyncio.to_thread(self._collection.cancel)
         logger.info("canceled: its payload digests are not committed to the collection")
 
     async def package(self) -> bool:
         """Make a WACZ of the crawl's closed files, where the settings want one.
 
-        The WARC files stay. What goes wrong is logged, and returned as false: the crawl
-        is whole, and ``frontier wacz create`` makes the file later. A node that had
-        nothing to add to the one that another node has made leaves it.
+        The WARC files stay. What goes wrong is logged, and the result is false: the
+        crawl is whole, and ``frontier wacz create`` makes the file later. If another
+        node has made one, a node that has nothing to add to it leaves it.
         """
         directory = self._config.wacz_dir
         if directory is None:
@@ -618,7 +619,7 @@ class Archive(Part):
         return directory / f"{safe_name(self._crawl_id)}.wacz"
 
     def _make_wacz(self, directory: Path) -> Made:
-        # Few nodes make one, and none before its end.
+        # Imported here, as few nodes make one, and none before its end.
         from frontier.wacz.create import Options, create, warc_files
 
         out = self._wacz(directory)
@@ -650,7 +651,7 @@ class Archive(Part):
         return create(out, warcs, options)
 
     def _own(self, paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-        """Those of *paths* that may be of this crawl, and those of others of its name.
+        """Those of *paths* that may be this crawl's, and those of others of its name.
 
         Raises:
             OSError: One cannot be read.
@@ -663,7 +664,7 @@ class Archive(Part):
         return found
 
     async def close(self) -> None:
-        """Finish, if that was not done, send the files that are left, disconnect."""
+        """Finish, if not done yet, upload the files that are left, disconnect."""
         try:
             await self.finish()
             if self._uploader is not None:  # not in `finish`: nobody waits for it there

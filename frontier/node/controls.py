@@ -2,13 +2,13 @@
 
 What always holds:
 
-1.  What the heartbeat has brought is in force when that round ends, and before anything
-    is reserved by a node that joins.
+1.  What a heartbeat has brought is in force when its round ends, and before a node that
+    joins reserves anything.
 2.  A paused node starts nothing, and loses nothing: what it has reserved stays so, and
     its leases and heartbeats go on.
-3.  Each entry of the crawl's control log is once in the crawl log of this node, those
-    from before it came, too. Those that it hears of are in its own log.
-4.  What the store has of it that cannot be read ends the node: it may be what to leave
+3.  Each entry of the crawl's control log is once in the crawl log of this node,
+    including those from before it joined. Those made since then are in its own log too.
+4.  If the store's entries cannot be read, the node ends: they may say what to leave
     out.
 """
 
@@ -37,7 +37,7 @@ NOT_A_FETCH = 0
 
 
 class Controlling(Part):
-    """Learns what is wanted, and says so."""
+    """Learns what an operator wants, and logs it."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -45,9 +45,9 @@ class Controlling(Part):
         self.paused = False
         """Whether nothing may be started."""
         self.version = ""
-        """Of what is in force; empty if nothing was ever wanted."""
+        """The version that is in force; empty if nothing was ever wanted."""
         self._logged = 0
-        """The version of the last entry that this node has told."""
+        """The version of the last entry that this node has logged."""
         self._going = asyncio.Event()
         self._going.set()
 
@@ -74,8 +74,8 @@ class Controlling(Part):
         """Read what is wanted as of *version*, and put it into force.
 
         Raises:
-            KeyDamaged: What is wanted cannot be read: it may be what to leave out.
-            StoreUnavailable: The store does not say.
+            KeyDamaged: What is wanted cannot be read: it may say what to leave out.
+            StoreUnavailable: The store does not answer.
         """
         calls = wanted.calls(self._node.keys)
         replies = await self._node.outage_retry.call(calls)
@@ -92,14 +92,14 @@ class Controlling(Part):
         return self.wanted
 
     def _tell(self) -> None:
-        """Say what is new."""
+        """Log what is new."""
         joins = self._logged == 0
         for entry in self.wanted.log:
             if entry.version > self._logged:
                 self._node.parts.call(Part.note, attempt_of(entry))
                 if not joins:
                     logger.warning("%s", described(entry))
-                if entry.verb == wanted.RETRIED:  # one that joins knows of no host yet
+                if entry.verb == wanted.RETRIED:  # a node that joins knows no host yet
                     self._node.hosts.retry(entry.what)
         self._logged = max([self._logged, *(e.version for e in self.wanted.log)])
         if joins and (by := self.wanted.paused) is not None:
@@ -125,7 +125,7 @@ def described(entry: Entry) -> str:
 
 
 def attempt_of(entry: Entry) -> Attempt:
-    """The line of the crawl log about *entry*, which is no fetch."""
+    """The line of the crawl log about *entry*, which is not a fetch."""
     notes = [f"control:{entry.verb}", f"by:{entry.who}"]
     if entry.what:
         notes.append(f"what:{entry.what}")

@@ -1,20 +1,20 @@
 """The cookies of a crawl, as far as a node has to know them.
 
-They are in *jars*, one for each ``cookiejar`` of Scrapy's and registered domain. An
-index in the store has the version of each, which grows with each change.
+They are in *jars*, one for each of Scrapy's ``cookiejar`` values and each registered
+domain. An index in the store has the version of each, which grows with each change.
 
 What always holds:
 
 1.  A node uses a jar only if its last look at the index is less than `FRESH` seconds
     old, or began after the jar was wanted, and had no newer version of that jar than
-    the node has. One look does for all jars. The first has to succeed.
-2.  Who has changed a jar goes on `FRESH` seconds after the store has the change. So
-    whatever comes of a response, its links and its ack, comes after the moment from
-    which every node sends what that response has set.
+    the node has. One look serves all jars. The first look has to succeed.
+2.  A node that has changed a jar goes on `FRESH` seconds after the store has the
+    change. So whatever comes of a response, its links and its ack, comes after the
+    moment from which every node sends the cookies that the response has set.
 3.  While the index does not answer, a node that has looked before goes on with what
-    it has: what the others are given meanwhile is not stored, and not acked.
-4.  When the store was replaced, or started again, it may have forgotten: everything
-    is read again, and what a node has and the store has not is written again.
+    it has: what other nodes are given meanwhile is neither stored nor acked.
+4.  When the store was replaced, or started again, it may have forgotten cookies: all
+    are read again, and what a node has and the store has not is written again.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 FRESH = 0.1
 """Seconds for which a look at the index is relied on."""
 MAX_COOKIES = 300
-"""Of one jar."""
+"""The most cookies of one jar."""
 MAX_BYTES = 5_000
-"""Of one cookie, its name and its domain; browsers keep 4,096 of name and value."""
+"""The most bytes of a cookie, its name and its domain; browsers keep 4,096 of name and
+value."""
 MAX_JARS = 100_000
-"""Of one crawl."""
+"""The most jars of one crawl."""
 PAGE = 1_000
 """Jars whose versions are read at once."""
 
@@ -53,11 +54,11 @@ class Jar:
     def __init__(self, name: str) -> None:
         self.name = name
         self.version = 0
-        """Which the node has; 0 if it has none."""
+        """The version that the node has; 0 if it has none."""
         self.stored: dict[str, str] = {}
         """Its cookies by their fields, as the store had them."""
         self.era = -1
-        """Of the store that had them."""
+        """The era of the store when it had them; -1 before; see `Cookies.era`."""
         self.lock = asyncio.Lock()
         """Held while it is read or changed."""
 
@@ -90,9 +91,9 @@ class Cookies(Part):
         return True
 
     async def refresh(self, jar: Jar) -> dict[str, str] | None:
-        """Read *jar* if the store has another version; its holder has the lock.
+        """Read *jar* if the store has another version; the caller holds its lock.
 
-        Returns its cookies, `None` if they are those that are known.
+        Returns its cookies, or `None` if the node has them already.
         """
         await self._look()
         if not self._is_stale(jar):
@@ -104,10 +105,10 @@ class Cookies(Part):
         return {_text(field): _text(value) for field, value in reply.items()}
 
     async def write(self, jar: Jar, changes: Mapping[str, str]) -> tuple[bool, int]:
-        """Put *changes* of *jar* into the store; its holder has the lock.
+        """Put *changes* of *jar* into the store; the caller holds its lock.
 
-        A value is empty where the cookie is gone. Returns whether anything was not
-        as the store had it, and how many cookies had no room.
+        A value is empty where the cookie is gone. Returns whether anything in the store
+        has changed, and how many cookies had no room.
         """
         era = self.era
         arguments = [part for change in changes.items() for part in change]
@@ -121,7 +122,7 @@ class Cookies(Part):
             [merge], copied=True
         )
         jar.era = era
-        if version > 0 and before == jar.version:  # nobody else's change is missing
+        if version > 0 and before == jar.version:  # no other node's change is missing
             jar.version = version
         return 0 < version != before, int(refused)
 
@@ -134,7 +135,7 @@ class Cookies(Part):
         return known > jar.version or (jar.era != self.era and jar.era >= 0)
 
     async def _look(self) -> None:
-        """Return after a look that is fresh, or that began after this was called."""
+        """Return once a look is fresh, or one that began after this call is done."""
         called = time.monotonic()
         while not self._is_fresh():
             await asyncio.shield(self._begin_look())

@@ -1,25 +1,25 @@
 """The limits of a whole crawl: what its nodes did is counted in the store.
 
-`Spending` counts against the crawl's limits, `Portions` what nodes find of groups of
-URLs (see `frontier.urls.traps`).
+`Spending` counts against the crawl's limits, `Portions` counts what nodes find of
+groups of URLs (see `frontier.urls.traps`).
 
 What always holds:
 
-1.  What a node did is in the store before what led to it is acked: a kill takes
-    from the count only what is fetched again.
+1.  What a node did is in the store before the request that led to it is acked: a kill
+    takes from the count only what is fetched again.
 2.  A report that is repeated, because its reply was lost, is counted once.
-3.  With a limit of pages a node begins a request only on an *allowance*, of which
-    the store gives no more than are left: so pages exceed the limit by no more than
-    what needs none, the robots.txt files and what cannot be stored. Items, errors
-    and bytes exceed theirs by what is under way when the limit is reached. A node
-    that dies loses its allowances when it is taken off the map.
-4.  Without a limit nothing is counted for it.
-5.  The store has of each group of URLs the sum of what nodes have reported of it. A
+3.  With a limit of pages, a node begins a request only on an *allowance*, and the store
+    gives no more allowances than pages are left. So pages exceed the limit only by
+    requests that need none: robots.txt files, and requests that cannot be stored.
+    Items, errors and bytes exceed theirs by what is under way when the limit is
+    reached. A node that dies loses its allowances when it is taken off the map.
+4.  Without a limit, nothing is counted for it.
+5.  For each group of URLs, the store has the sum of what nodes have reported of it. A
     node reports in portions, so that the store has only groups with many URLs, however
-    many there are.
-6.  Nobody waits for a portion: one that is on its way is missing from the sum. One
-    whose reply was lost is told again and may count twice: a limit may be reached
-    sooner by that much. One of a node that is killed is missing.
+    many groups there are.
+6.  Nothing waits for a portion: one that is on its way is missing from the sum. One
+    whose reply was lost is sent again and may count twice: a limit may be reached
+    sooner by that much. The portion of a node that is killed is missing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ DELAY = 0.05
 
 
 class Portions(Part):
-    """Tells the store of portions, and *on_total* of the sum of a group after each."""
+    """Reports portions to the store, and tells `on_total` a group's sum after each."""
 
     def __init__(
         self, outage_retry: OutageRetry, keys: CrawlKeys, *, partitions: int
@@ -78,7 +78,7 @@ class Portions(Part):
 
     @override
     async def run(self) -> None:
-        """Tell, until cancelled."""
+        """Report portions, until cancelled."""
         while True:
             await self._some.wait()
             await asyncio.sleep(DELAY)
@@ -91,7 +91,7 @@ class Portions(Part):
         calls = [self._call(group, count) for group, count in told.items()]
         try:
             totals = await self._outage_retry.retry(calls)
-        except StoreRefused as error:  # a limit of this node's own is left
+        except StoreRefused as error:  # limits on what this node finds still hold
             if not self._has_failed:
                 self._has_failed = True
                 logger.warning(
@@ -111,22 +111,22 @@ class Portions(Part):
 
 
 INTERVAL = 1.0
-"""Seconds between reports, so that the others' are heard of, and the time's limit."""
+"""Seconds between reports, to learn when others, or the time, have reached a limit."""
 AGAIN = 0.1
-"""Seconds after which a node asks again that may begin nothing, but could."""
+"""Seconds after which a node that could begin a request, but may not, asks again."""
 COUNTED = ("pages", "items", "errors", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a whole crawl; 0 is none."""
+    """The limits of a whole crawl; 0 is none."""
 
     pages: int = 0
     items: int = 0
     errors: int = 0
     bytes: int = 0
     seconds: float = 0.0
-    """Of the time in which a node of the crawl was alive."""
+    """The limit on the time during which a node of the crawl was alive."""
 
     def __bool__(self) -> bool:
         return any(astuple(self))
@@ -164,7 +164,7 @@ class Spending(Part):
         """The limit that the crawl has ended at, and its value; empty before."""
 
     def change(self, limits: Limits) -> None:
-        """Keep to *limits* from now on; without any so far, count from now on."""
+        """Keep to *limits* from now on; if there were none so far, begin to count."""
         self.limits = limits
         self.is_counting = self.is_counting or bool(limits)
         self._starved.set()  # it may begin something now
@@ -174,7 +174,7 @@ class Spending(Part):
         self._counts[name] += count
 
     def reach(self, name: str) -> None:
-        """Say that the limit of *name* is reached, as this node's Scrapy found."""
+        """Note that the limit of *name* is reached, as this node's Scrapy has found."""
         self._reached = self._reached or name
 
     @override
@@ -233,7 +233,7 @@ class Spending(Part):
         limits = self.limits
         args: list[Argument] = [self._node_id, self._process, self._number]
         args += [self._under_way + self._allowed, wanted, self._ttl_ms, self._reached]
-        # It is no time of the crawl in which no host answers this node.
+        # Time in which no host answers this node does not count for the crawl.
         paused = self._node.uplink.since is not None
         span = 0 if paused else int(limits.seconds * 1000)
         args += [span, self._born]

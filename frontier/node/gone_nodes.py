@@ -1,13 +1,13 @@
 """The reports of nodes that are gone, in one sum: a crawl may have had thousands.
 
 A node's report stays in the store when the node is gone, so that the crawl's report
-has all that was done. Of that always holds:
+has all that was done. What always holds:
 
-1.  What is summed up is taken away in the same step, and only if it is still what was
-    read: nothing is lost, and nothing counts twice.
+1.  A report that is summed up is removed in the same step, and only if it is still what
+    was read: nothing is lost, and nothing counts twice.
 2.  A node that may come back with the same report is not summed up: only one that has
     left, or that was off the map for `LOST_S`.
-3.  The last `KEPT` that are gone stay as they are, for people.
+3.  The reports of the last `KEPT` gone nodes stay as they are, for people.
 4.  The sum has a bounded size.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 KEPT = 32
 """Reports of gone nodes that stay as they are."""
 LOST_S = 86_400.0
-"""Seconds after its last report from which a node that did not leave is gone for good.
+"""Seconds after its last report when a node that did not leave counts as gone for good.
 One that was frozen for longer and goes on is counted twice in the totals."""
 EVERY_S = 30.0
 """Seconds between two looks of the first node by name."""
@@ -46,9 +46,9 @@ AT_ONCE = 64
 def to_fold(
     reports: Mapping[bytes, bytes], members: Iterable[bytes], now_s: float
 ) -> list[bytes]:
-    """The fields of *reports* that are to be summed up, the first that were gone first.
+    """The fields of *reports* that are to be summed up, the longest gone first.
 
-    None that is among *members*; *now_s* is in seconds since the Unix epoch.
+    None is of *members*; *now_s* is in seconds since the Unix epoch.
     """
     there, gone = set(members), []
     replaced = [name for name in reports if REPLACED in name]
@@ -63,7 +63,7 @@ def to_fold(
 
 
 class GoneNodes(Part):
-    """Sums up the reports of nodes that are gone, while its node is the first."""
+    """Sums up the reports of gone nodes, while its node is the first by name."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class GoneNodes(Part):
 
     @override
     async def run(self) -> None:
-        """Look at once, for short-lived nodes, and again and again, until cancelled."""
+        """Look at once, for short-lived nodes, then every so often, until cancelled."""
         while True:
             if self._rank() == 0:
                 with contextlib.suppress(StoreUnavailable):
@@ -85,7 +85,7 @@ class GoneNodes(Part):
             await asyncio.sleep(EVERY_S)
 
     async def fold(self) -> int:
-        """Sum up what can be; return how many nodes that were."""
+        """Sum up what can be summed up; return of how many nodes."""
         keys, done = self._keys, 0
         reports_key, nodes = keys.reports(), keys.nodes()
         calls = [Call.command("HKEYS", reports_key), Call.command("HLEN", nodes)]

@@ -1,15 +1,15 @@
 """The classes of addresses to which a crawl may connect (`FRONTIER_ALLOW_ADDRESSES`).
 
-Without the setting its seeds say them, to all nodes: what one seed has led to is
-noted in the store. Of that always holds:
+Without the setting its seeds decide, for all nodes: what one seed has led to is
+noted in the store. What always holds:
 
-1.  What a seed spells (``http://127.0.0.1/``) is allowed. What a name led to is
-    allowed too, but a name that leads inside says nothing once another leads to a
-    public address: of a million seeds, some lead to 127.0.0.1 or 10.0.0.0/8, and
-    which of them came first makes no difference in the end.
+1.  The address that a seed spells (``http://127.0.0.1/``) is allowed. The address that
+    a seed's name led to is allowed too, but a name that leads inside counts for nothing
+    once another leads to a public address: of a million seeds, some lead to 127.0.0.1
+    or 10.0.0.0/8, and which of them came first makes no difference in the end.
 2.  Link-local, metadata and reserved addresses are never allowed by a seed.
-3.  Nothing is refused without a look at what is noted: the page that led to it was
-    found by a seed that another node may have fetched a moment ago.
+3.  Nothing is refused without a look at what is noted: the page that led to it may come
+    from a seed that another node fetched a moment ago.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ logger = logging.getLogger(__name__)
 TYPED, NAMED = "typed", "named"
 """How a seed leads to an address: it spells it, or its name was resolved."""
 RECHECK = 1.0
-"""Seconds after which is looked again if other nodes' seeds have said more."""
+"""Seconds after which to look again whether other nodes' seeds have said more."""
 
 
 class AddressClasses(Part):
-    """What is allowed, as far as this node knows."""
+    """Knows which classes are allowed, as far as this node has learned."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class AddressClasses(Part):
         """Whether a request that leads to *kind* may be sent.
 
         *is_seed* is whether the operator asked for its URL, and *spelled* whether
-        the URL has the address itself, and no name.
+        the URL has the address itself instead of a name.
         """
         if self._given is not None:
             return kind in self._given
@@ -87,7 +87,7 @@ class AddressClasses(Part):
         return kind in self.allowed
 
     def _may_change(self) -> bool:
-        """Whether what is allowed rests on names that lead inside."""
+        """Whether what is allowed rests on names that lead inside, and is not fresh."""
         stale = self._clock() - self._asked >= RECHECK
         return stale and any(self._said.get(kind) != TYPED for kind in self._inside())
 

@@ -1,8 +1,8 @@
 """What another scheduler had seen before its crawl was taken over.
 
-A URL that its partition calls new is queued as any other, and the set of the imported
-filter (`frontier.seen.imported_filter`) is asked before it is sent. What was not tested
-is *exempt*: its item says so.
+A URL that is new to its partition is queued as any other, and the set of the imported
+filter (`frontier.seen.imported_filter`) is asked before it is sent. A request that
+skips the seen test is *exempt*, and its item says so.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Imported(Part):
 
     @override
     async def learn(self) -> None:
-        """Learn whether there is one; an import says so to each node."""
+        """Learn whether there is a filter; an import has each node learn it."""
         (found,) = await self._outage_retry.retry([about_call(self._keys)])
         self._is_there = found is not None
 
     @override
     def link(self, link: Link) -> bool:
-        """Exempt what is not tested."""
+        """Exempt *link* if it skips the seen test."""
         if link.mode != TEST and self._is_there:
             link.extra[EXEMPT] = True
         return True
@@ -59,7 +59,7 @@ class Imported(Part):
         return True
 
     async def has_seen(self, request: Any, delivery: Delivery) -> bool:
-        """Whether *request*, which was taken, had been seen.
+        """Whether *request*, which was taken, was seen before the crawl's import.
 
         Raises:
             FrontierError: The store has lost the set, or refuses.

@@ -1,11 +1,11 @@
-"""How a node's process is: memory, CPU, disk, how late its loop is, and its pace.
+"""Figures of a node's process: memory, CPU, disk, how late its loop is, and its pace.
 
 What always holds:
 
 1.  The loop reads no file and asks no disk: what needs that is measured in a thread,
-    once in `EVERY` seconds. While a disk hangs, the report has the last figures.
+    once every `EVERY` seconds. While a disk hangs, the report has the last figures.
 2.  Nothing here fails a node. What cannot be measured is 0, which means that it is not
-    known; a limit of 0 is none.
+    known; a limit of 0 means that there is none.
 3.  All sizes are in bytes, and what is reported is of bounded size.
 """
 
@@ -30,13 +30,13 @@ TURN = 0.25
 EVERY = 1.0
 """Seconds between two measurements in a thread."""
 WINDOW = 20
-"""Looks at the clock, five seconds of them, of which the latest counts as the lag."""
+"""The last looks at the clock, over five seconds; the lag is the worst of them."""
 PACE_S = 60.0
-"""Seconds over which the pace is: the last minute."""
+"""Seconds over which the pace is measured: the last minute."""
 PACE_EVERY_S = 5.0
-"""Seconds between two marks of it, at least."""
+"""Seconds between two marks of the pace, at least."""
 MAX_HOLDS = 4_000
-"""Characters of the partitions that a report names."""
+"""The most characters for the partitions that a report names."""
 CUT = "..."
 """The end of a list of partitions that is longer than that."""
 STATM = Path("/proc/self/statm")
@@ -65,7 +65,7 @@ class ProcessStats:
         self.ports = {"metrics_port": 0}
         """The port at which this node serves its metrics; 0 for none."""
         self.metrics_host = ""
-        """The address of that."""
+        """The address at which it serves them."""
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -87,7 +87,7 @@ class ProcessStats:
         self._late.append(max(0.0, late))
 
     def measure(self) -> None:
-        """Ask for what may take time; in a thread."""
+        """Measure what may take time; in a thread."""
         self._memory = resident_bytes()
         if not self._limit_known:
             self._limit, self._limit_known = memory_limit(self._settings), True
@@ -95,9 +95,9 @@ class ProcessStats:
             self._disk = disk_bytes(self._directory)
 
     def pace(self, counts: Mapping[str, int]) -> dict[str, Any]:
-        """How much of its *counts* a second came in the last `PACE_S` seconds.
+        """How much *counts* have grown per second in the last `PACE_S` seconds.
 
-        Of a node that has not run for so long, since it asked first.
+        In a node that has not run for so long: since it first asked.
         """
         now, marks = self._clock(), self._paces
         if not marks or now - marks[-1][0] >= PACE_EVERY_S:
@@ -113,7 +113,7 @@ class ProcessStats:
         return {"lately": paces, "lately_seconds": round(seconds, 1)}
 
     def report(self, held: Iterable[int]) -> dict[str, Any]:
-        """What there is to report, of a node that holds the partitions *held*."""
+        """The figures to report, of a node that holds the partitions *held*."""
         free, total = self._disk
         return {
             "memory_bytes": self._memory,
@@ -131,7 +131,7 @@ class ProcessStats:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """*numbers* as text, such as ``0-41,77``, and `CUT` if that is too long."""
+    """*numbers* as text, such as ``0-41,77``, ending with `CUT` if it is too long."""
     every = sorted(set(numbers))
     if not every:
         return ""
@@ -150,10 +150,10 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def resident_bytes() -> int:
-    """The memory of this process that is in the machine's memory."""
+    """The bytes of this process that are in the machine's memory."""
     try:
         pages = int(STATM.read_text(encoding="ascii").split()[1])
-    except (OSError, ValueError, IndexError):  # no Linux: the most that it ever was
+    except (OSError, ValueError, IndexError):  # not Linux: the most that it ever was
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most if sys.platform == "darwin" else most * 1024
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -169,7 +169,7 @@ def disk_bytes(directory: Path) -> tuple[int, int]:
 
 
 def memory_limit(settings: Mapping[str, Any]) -> int:
-    """The least memory at which somebody ends this process; 0 if nobody does.
+    """The least memory at which something ends this process; 0 if nothing does.
 
     Scrapy does at ``MEMUSAGE_LIMIT_MB``, the kernel at the limit of a control group.
     """
@@ -188,9 +188,9 @@ def _scrapys_limit(settings: Mapping[str, Any]) -> int:
 
 
 def cgroup_limits(table: Path = CGROUP, root: Path = CGROUPS) -> list[int]:
-    """The limits of this process's control group and of those that it is in.
+    """The limits of this process's control group and of the groups above it.
 
-    *table* is of the form of ``/proc/self/cgroup`` (cgroups(7)).
+    *table* has the form of ``/proc/self/cgroup`` (cgroups(7)).
     """
     try:
         lines = table.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -2,13 +2,14 @@
 
 What always holds:
 
-1.  Only of a crawl that has ended and that no live node is in; that it is being removed
-    is written down before anything is. No node can join it from then on.
+1.  Only a crawl that has ended and that no live node is in is removed. The removal is
+    noted in the store before anything is removed; no node can join from then on.
 2.  Keys are found by their names, on each server of the store, whatever is in them.
-    `meta`, by which the crawl itself is found, goes last: what was cut off is repeated.
-3.  The server frees their memory beside its work (``UNLINK``).
-4.  What is not the crawl's alone stays: WARC files, digests in collections, files of
-    nodes. The number of the crawl is not given to another.
+    `meta`, by which the crawl itself is found, goes last, so that a removal that was
+    cut off can be repeated.
+3.  The server frees their memory in the background (``UNLINK``).
+4.  What does not belong to the crawl alone stays: WARC files, digests in collections,
+    files of nodes. No other crawl gets its number.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def require_removable(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> N
 def remove_frontier(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> None:
     """Remove the queues of a crawl, and what it has seen.
 
-    Its state and settings stay, the reports of its nodes, the counts of its partitions
-    and its dead letters. Raises as `require_removable` does.
+    Its state and settings, the reports of its nodes, the counts of its partitions and
+    its dead letters stay. Raises as `require_removable` does.
     """
     begin_removal(store, keys, "removed_ms", ttl=ttl)
     _unlink(store, keys, _is_of_the_frontier)
@@ -81,7 +82,7 @@ def delete_crawl(
     count = _unlink(store, keys, lambda number, what: (number, what) != (None, "meta"))
     runs = _forget_jobs(store, RegistryKeys(keys.namespace).spider(spider), keys)
     born = store.call(Call.command("HGET", keys.meta(), "born"))
-    if born:  # its journals are not taken for those of a crawl that was lost
+    if born:  # so that its journals are not taken for those of a lost crawl
         deleted = RegistryKeys(keys.namespace).deleted()
         store.call(Call.command("SADD", deleted, born))
     store.call(forget_call(keys.namespace, keys.crawl_id))
@@ -101,7 +102,7 @@ def _is_of_the_frontier(number: int | None, what: str) -> bool:
 def _unlink(
     store: BlockingStore, keys: CrawlKeys, goes: Callable[[int | None, str], bool]
 ) -> int:
-    """Remove the keys of which *goes* says so, by partition and kind; how many."""
+    """Remove the keys that *goes* picks by partition and kind; return how many."""
     count, batch = 0, list[Call]()
     for name, number, what in names_in(store, keys):
         if goes(number, what):
@@ -113,7 +114,7 @@ def _unlink(
 
 
 def _forget_jobs(store: BlockingStore, name: str, keys: CrawlKeys) -> int:
-    """End that jobs and runs lead to the crawl; a late node makes the next one."""
+    """Forget jobs and runs that lead to the crawl; a late node begins the next one."""
     entries = pairs(store.call(Call.command("HGETALL", name)))
     of_it = [
         entry

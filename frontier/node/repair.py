@@ -1,14 +1,15 @@
 """Repairing a crawl that no node runs: what cannot be read goes, the rest is counted.
 
 A node that meets a damaged key stops, and names it. Then an operator stops the others
-and has this done: ``frontier crawl repair``.
+and runs ``frontier crawl repair``.
 
 What always holds:
 
-1.  Only of a crawl that no live node is in. What was cut off can be made again.
-2.  A key that has a type, or a value, that nobody here writes is removed; but of lists
-    of URLs, and of what is reserved, only the entries that say nothing. Each is told,
-    with what is lost.
+1.  Only a crawl that no live node is in is repaired. A repair that was cut off can be
+    repeated.
+2.  A key with a type or a value that this package never writes is removed; but of lists
+    of URLs, and of what is reserved, only the entries that cannot be read. Each removal
+    is told, with what is lost.
 3.  The settings of the crawl are not made up: without them it cannot be repaired.
 """
 
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
     from frontier.store.keys import PartitionKeys
 
 WAITING = 500
-"""URLs that wait, per call."""
+"""Waiting URLs that one call reads."""
 VALUES: dict[str, Callable[[bytes], bool]] = {"hosts": is_record}
-"""What the values of hashes have to be."""
+"""Whether a value of a hash is valid, by the kind of key."""
 COUNTED = ("born", "ready", "waiting", "pushed", "seq", "acked", "dead", "skipped")
 """Fields of `counts` that are counted again."""
 COSTS: dict[str, str] = {
@@ -62,7 +63,7 @@ COSTS: dict[str, str] = {
     "items": "items that were there may be there twice",
     "groups": "limits of groups of URLs count from 0",
 }
-"""What is lost with a key of a partition that is removed; of others nothing is."""
+"""What is lost when a key of a partition is removed; with other kinds, nothing."""
 OF_THE_CRAWL: dict[str, str] = {
     "nodes": "",
     "former": "",
@@ -87,7 +88,7 @@ OF_THE_CRAWL: dict[str, str] = {
     "failed": "pages of its items that failed are not asked for again",
     "sitemaps": "what its sitemaps named is new again",
 }
-"""The same of the keys of a crawl."""
+"""The same for the keys of a crawl."""
 
 
 class Fault(NamedTuple):
@@ -104,11 +105,11 @@ class Repaired:
 
     crawl_id: str
     partitions: dict[int, list[Fault]] = field(default_factory=dict)
-    """Those that had faults, and which."""
+    """The faults of each partition that had any."""
     ready: int = 0
     """URLs that are ready in the crawl now."""
     waiting: int = 0
-    """URLs there that are not due yet."""
+    """URLs in the crawl that are not due yet."""
     reserved: int = 0
     removed: list[Fault] = field(default_factory=list)
     """Keys that were removed, and what that costs."""
@@ -160,7 +161,7 @@ class Repair:
         return self.outcome
 
     def _require_nobody(self) -> None:
-        """Raise if a node may live: by its heartbeat, or the last of all."""
+        """Raise if a node may be alive, by its heartbeat, or by the last of any."""
         meta, nodes = self._keys.meta(), self._keys.nodes()
         calls = [Call.command("TIME"), Call.command("HGET", meta, "ttl_ms")]
         calls += [Call.command("HGET", meta, "swept_ms")]
@@ -177,7 +178,7 @@ class Repair:
             raise CrawlInUse(self._keys.crawl_id, live)
 
     def _see_to_crawl(self, names: Iterable[str]) -> None:
-        """Have the keys of the crawl's own be such as nodes can read."""
+        """Make the crawl's own keys readable to nodes."""
         meta = self._keys.meta()
         if self._state.encode() not in STATES:
             self._ask("HSET", meta, "state", "open")
@@ -232,7 +233,7 @@ class Repair:
         is_whole = all(map(is_number, before.values())) and born == keys.born.encode()
         is_whole = is_whole and number not in self.outcome.partitions
         if is_whole and set(here) <= {"counts", "lease"}:
-            return  # as most of a small crawl: nothing was ever queued there
+            return  # like most in a small crawl: nothing was ever queued there
         self._see_to_reserved(number, keys)
         self._see_to_seen(number, keys, here)
         queues = [what[6:] for what in here if what.startswith("ready:")]
@@ -259,23 +260,23 @@ class Repair:
     def _compare(
         self, number: int, before: Mapping[bytes, bytes], after: Mapping[bytes, bytes]
     ) -> None:
-        """Tell which counts are others than before."""
+        """Note which counts have changed."""
         for name in COUNTED:
             old, new = (found.get(name.encode(), b"0") for found in (before, after))
             if before and old != new:
                 self._note(number, "counts", f"its {name} was {old[:40]!r}")
 
     def _waiting(self, number: int, keys: PartitionKeys, here: Iterable[str]) -> int:
-        """Have `due` name the lists of what waits; return how many URLs that is.
+        """Make `due` name the lists of what waits; return how many URLs these have.
 
-        What is in them, and is no URL of a queue, is removed.
+        Entries that are not URLs of a queue are removed.
         """
         total, prefix = 0, "waiting:"
         self._ask("DEL", keys.due)
         for what in here:
             bucket = what.removeprefix(prefix)
             if bucket == what or not is_number(bucket.encode("utf-8", "replace")):
-                continue  # nobody moves what is in it, or counts it
+                continue  # nothing moves what is in it, or counts it
             name = keys.waiting(bucket)
             if bad := self._drop_unreadable(name):
                 told = f"{what} had {bad} entries that are not URLs of queues"
@@ -286,7 +287,7 @@ class Repair:
         return total
 
     def _drop_unreadable(self, name: str) -> int:
-        """Remove from the list *name*, of what waits, what is of no queue."""
+        """Remove entries of no queue from *name*, a list of what waits; how many."""
         length = int(self._ask("LLEN", name))
         bad: set[bytes] = set()
         for first in range(0, length, WAITING):
@@ -325,7 +326,7 @@ class Repair:
     def _see_to_seen(
         self, number: int, keys: PartitionKeys, here: Sequence[str]
     ) -> None:
-        """Tell the layout of the seen-set by what there is, if it cannot be read."""
+        """Restore the layout of the seen-set from its keys, if it cannot be read."""
         stored = self._ask("HMGET", keys.seen, *LAYOUT)
         if "seen" in here and all(is_number(value or b"0") for value in stored):
             layout = SeenLayout(*(int(value or 0) for value in stored))
@@ -336,12 +337,12 @@ class Repair:
         sets = [re.fullmatch(r"set:(\d{1,9}):(\d{1,9})", what) for what in here]
         found = [(int(one[1]), int(one[2])) for one in sets if one]
         blooms = sum(what.startswith("bloom:") for what in here)
-        # Without any bucket the Bloom tier decides, as of a set that was given up.
+        # Without any bucket the Bloom tier decides, as after a set was given up.
         era = max(found, default=(1 if blooms and self._tiers.has_set else 0, 0))[0]
         buckets = [bucket for its, bucket in found if its == era]
         count = sum(self._ask("SCARD", keys.bucket(era, n)) for n in buckets)
-        # Empty buckets have no key: there may have been more of them. What is in the
-        # others is where it belongs, however many these are.
+        # Empty buckets have no key, so there may have been more of them. What is in the
+        # others is where it belongs, however many there are.
         total = max(max(buckets, default=0) + 1, intset.wanted(count))
         last = self._tiers.generation(blooms - 1).capacity if blooms else 0
         facts = ("buckets", total, "count", count, "blooms", blooms, "last", last)

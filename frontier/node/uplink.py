@@ -1,22 +1,23 @@
-"""The node's own way to the web: one dead host, or none that answers.
+"""The node's own way to the web: is one host dead, or does none answer?
 
 A host that is dead is left alone, and given up in time (`frontier.node.hosts`). If
-the uplink, the name server or the proxy of a node is dead, all hosts look so, and that
-would empty the frontier. So each node judges for itself.
+the uplink, the name server or the proxy of a node is dead, all hosts look dead, and
+giving them up would empty the frontier. So each node judges its own uplink.
 
 What always holds:
 
 1.  A node doubts its uplink when most of the hosts that it asked in the last minute
     have failed, and none has answered since.
-2.  While it doubts, nothing is sent but probes, and what fails goes back to its queue
-    uncounted. Hosts that have answered before, this node or another, are probed beside
-    those that fail: if one answers, the others are dead hosts, and failures count for
-    two intervals before the next doubt. So they do where it knows fewer than `SEVERAL`
-    hosts; but with a proxy one is enough, as the failures may be the proxy's.
-3.  If none answers, the node *pauses*: it says so, forgives hosts what was counted
+2.  While it doubts, only probes are sent, and what fails goes back to its queue
+    uncounted. Hosts that have answered this node or another before are probed together
+    with those that fail: if one answers, the others are dead hosts, and failures count
+    for two intervals before the next doubt. They also count if the node knows fewer
+    than `SEVERAL` hosts; but with a proxy one host is enough, as the failures may be
+    the proxy's.
+3.  If none answers, the node *pauses*: it logs that, forgives hosts what was counted
     since the last answer, gives its partitions to nodes that have not paused, and
     probes until a host answers. Then it goes on by itself.
-4.  A probe asks for a robots.txt, and not of who wants to be left alone.
+4.  A probe asks for a robots.txt, and never asks a host that wants to be left alone.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SEVERAL = 3
-"""Failures without an answer before a node doubts its uplink, and hosts that must not
-answer before it pauses."""
+"""Failures without an answer before a node doubts its uplink, and hosts that it must
+know of before it pauses."""
 LATELY = 60.0
-"""Seconds for which it counts that a host was asked."""
+"""Seconds for which a host counts as asked lately."""
 MOST = 10_000
-"""Hosts of that time that are known."""
+"""The most hosts remembered as asked lately."""
 KEPT = 8
-"""Hosts that have answered, which are remembered for probes."""
+"""Hosts that have answered and are remembered for probes."""
 ASKED = 3
 """Hosts of each kind that are probed at once."""
 
 
 class Uplink(Part):
-    """What one node thinks of its own way to the web."""
+    """Judges one node's own way to the web."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -64,21 +65,21 @@ class Uplink(Part):
         self._asked: OrderedDict[str, float] = OrderedDict()
         """Hosts that had an outcome lately, and when; the latest last."""
         self._silent: dict[str, Target] = {}
-        """Those that have failed since any host answered."""
+        """Hosts that have failed since any host last answered."""
         self._silent_since = math.inf
         self._failures = 0
-        """How often, since then."""
+        """How many requests have failed since then."""
         self._good: OrderedDict[Target, None] = OrderedDict()
-        """Those that have answered, the latest last."""
+        """Hosts that have answered, the latest last."""
         self._trusted_until = -math.inf
         self._doubt = asyncio.Event()
         self._answer = asyncio.Event()
         self.waits = False
-        """Whether nothing is to be sent but probes."""
+        """Whether only probes may be sent."""
         self.since: float | None = None
         """When the node paused, on the monotonic clock; ``None`` if it has not."""
         self.back_at = -math.inf
-        """When it went on last."""
+        """When it last went on after a pause, on the same clock."""
 
     @property
     def seconds(self) -> float:
@@ -125,7 +126,7 @@ class Uplink(Part):
 
     @override
     def room(self) -> bool:
-        """Whether it does not wait."""
+        """Whether requests other than probes may be sent."""
         return not self.waits
 
     @override
@@ -135,7 +136,7 @@ class Uplink(Part):
 
     @override
     async def run(self) -> None:
-        """Probe where there is a doubt, and pause until a host answers."""
+        """Probe whenever there is doubt; if no host answers, pause until one does."""
         while True:
             await self._doubt.wait()
             self._doubt.clear()
@@ -158,7 +159,7 @@ class Uplink(Part):
     async def _known_others(self, silent: Sequence[Target]) -> list[Target]:
         """Hosts that have answered before, and are not among the *silent* ones."""
         found = {target.origin: target for target in reversed(self._good)}
-        with contextlib.suppress(FrontierError):  # what the store does not say
+        with contextlib.suppress(FrontierError):  # the store may not say
             for origin in await self._node.fetched.origins():
                 found.setdefault(origin, Target(origin))
         for target in silent:
@@ -166,12 +167,12 @@ class Uplink(Part):
         return list(found.values())
 
     async def _is_up(self, silent: Sequence[Target], good: Sequence[Target]) -> bool:
-        """Whether any of some hosts answers."""
+        """Whether any of a few of these hosts, chosen at random, answers."""
         if self._answer.is_set():
             return True
         asked = random.sample(good, min(ASKED, len(good)))
         asked += random.sample(silent, min(ASKED, len(silent)))
-        # Those that take longer than the first answer end by themselves.
+        # Probes that take longer than the first answer end by themselves.
         for answer in asyncio.as_completed(
             [self._node.owner.probe(target) for target in asked]
         ):
@@ -207,6 +208,6 @@ class Uplink(Part):
         self._node.on_uplink()
 
     def _forget(self) -> None:
-        """Know of no failure any more."""
+        """Forget all failures."""
         self._silent.clear()
         self._silent_since, self._failures = math.inf, 0
