@@ -139,8 +139,7 @@ def rules_of(config: Config) -> Rules:
         Match(config.revisit_match),
         config.digest,
         further,
-        # Scrapy's rules keep what sites change; in place of them revisits get
-        # Heritrix's.
+        # Scrapy's rules keep what sites change: revisits use Heritrix's instead.
         "heritrix" if config.canon_rules == SCRAPY else config.canon_rules,
     )
 
@@ -395,7 +394,8 @@ class Archive(Part):
     def left_out(self, exchange: Exchange) -> str:
         """The stat for why *exchange* stays out of the archive; empty if it does not.
 
-        A request with too long a URL is not sent, but browsers load such URLs unasked.
+        A request with too long a URL is not sent, but what a browser loads is not
+        checked before.
         """
         if is_too_long(exchange.url):
             if not self._told_length:

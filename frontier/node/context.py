@@ -67,7 +67,7 @@ class Part:
     def mode(self, request: Any, mode: str) -> str:  # noqa: ARG002
         """The mode in which *request*, just made, is to be pushed: *mode*, or another.
 
-        If it is empty, the request is not pushed. It may have been seen here already.
+        With an empty mode it is not pushed. It may have been seen here already.
         """
         return mode
 
@@ -150,7 +150,7 @@ class Part:
         """Learn what an operator, or a command, has changed in the crawl."""
 
     def steered(self) -> None:
-        """Note that an operator or the uplink has paused the node, or changed it."""
+        """Note that an operator or the uplink has paused, resumed or changed the node."""
 
     def went_back(self) -> None:
         """Note that the store may have lost writes."""

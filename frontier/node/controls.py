@@ -8,7 +8,7 @@ What always holds:
     its leases and heartbeats go on.
 3.  Each entry of the crawl's control log is once in the crawl log of this node,
     including those from before it joined. Those made since then are in its own log too.
-4.  If the store's entries cannot be read, the node ends: they may say what to leave
+4.  If what the store has of it cannot be read, the node ends: it may say what to leave
     out.
 """
 

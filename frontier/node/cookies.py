@@ -135,7 +135,7 @@ class Cookies(Part):
         return known > jar.version or (jar.era != self.era and jar.era >= 0)
 
     async def _look(self) -> None:
-        """Return once a look is fresh, or one that began after this call is done."""
+        """Return after a look that is fresh, or that began after this was called."""
         called = time.monotonic()
         while not self._is_fresh():
             await asyncio.shield(self._begin_look())

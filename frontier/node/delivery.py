@@ -118,4 +118,4 @@ class Delivery:
 
 
 LOOSE = seen_hash(b"loose")
-"""The owner where there are several roots, as nobody knows to which one it belongs."""
+"""The owner of what has several roots, as nobody knows to which of them it belongs."""

@@ -247,7 +247,7 @@ class Fetched(Part):
             self._origin = origin_of(url)
 
     async def origins(self) -> list[str]:
-        """The origins of some pages that were fetched, each by another node.
+        """The origins of some pages that were fetched, each by a different node.
 
         Raises:
             StoreUnavailable: The store does not answer.

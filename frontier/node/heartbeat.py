@@ -228,7 +228,7 @@ class Heartbeat:
         self._leases.doubtful |= asked - set(self._leases.held)
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)
-        # What stays here after all was requeued, and its queues may be unknown now.
+        # What stays after all was given back already: its queues are to be learned.
         staying = (self._ready.handing_over - surplus) & set(self._leases.held)
         self._ready.handing_over &= surplus
         missing = (wanted | self._leases.doubtful) - set(self._leases.held)

@@ -10,9 +10,9 @@ what hosts have done.
 What always holds:
 
 1.  A host is left alone here from the moment it fails, and its record in the store says
-    so before the request that it failed is acked; by then, so is what it has had.
-    Delays are noted soon after a request was sent: a note that a kill cuts off is
-    missing for less than a lease lasts after it.
+    so before the request that it failed is acked; by then it also says what the host
+    has had. Delays are noted soon after a request was sent: a note that a kill cuts off
+    is missing for less than a lease lasts after it.
 2.  A record counts only under the lease under which it was read or begun. With the
     lease it is forgotten, and no longer written.
 3.  A host that has failed has one request on the way at a time, until it answers.
@@ -445,7 +445,7 @@ class Hosts(Part):
             self._note(queue_key)
 
     async def skip(self, over: Sequence[tuple[Lease, str]]) -> list[int]:
-        """Take URLs over a quota out of queues; return how many, 0 if one is empty."""
+        """Take URLs over a quota out of queues; how many of each, 0 if it is empty."""
         replies = await self._outage_retry.retry(
             [
                 skip_call(self._keys.partition(one.partition), queue)

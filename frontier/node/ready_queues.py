@@ -90,7 +90,7 @@ class ReadyQueues:
         """Learn the queues of *partitions* from the store.
 
         Raises:
-            KeyDamaged: One of them has no queue's name.
+            KeyDamaged: An entry there is not the name of a queue.
         """
         looked = [(p, self._keys.partition(p).queues) for p in partitions]
         calls = [Call.command("ZRANGE", key, 0, MAX_QUEUES - 1) for _, key in looked]

@@ -11,8 +11,9 @@ What always holds:
 2.  After a call that was given up, which may be executed all the same, its partitions
     are looked at before anything else is reserved. If it is executed even later, the
     look at all partitions finds what it reserved (`frontier.node.heartbeat`).
-3.  How much what goes back counts as a delivery depends on what is known of how its
-    holder ended (`frontier.queue.reserve.weighed`); not at all if none has ended.
+3.  Whether what goes back counts as a delivery, or as part of one, depends on what is
+    known of how its holder ended (`frontier.queue.reserve.weighed`). If no holder has
+    ended, it does not count.
 """
 
 from __future__ import annotations
