@@ -150,7 +150,7 @@ class Part:
         """Learn what an operator, or a command, has changed in the crawl."""
 
     def steered(self) -> None:
-        """Note that an operator or the uplink has paused, resumed or changed the node."""
+        """Note that an operator or the uplink has changed what the node may do."""
 
     def went_back(self) -> None:
         """Note that the store may have lost writes."""

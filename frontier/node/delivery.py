@@ -60,7 +60,7 @@ class Delivery:
     reason: str = field(default="", init=False)
     """Why it is given up, if it is."""
     forced: dict[int, int] = field(default_factory=dict, init=False)
-    """The partitions of its pushes without the seen test, by the ids of these."""
+    """The partition of each push that it made without the seen test, by its id."""
     notes: dict[Any, Any] = field(default_factory=dict, init=False)
     """What parts have noted of it, each under a key of its own."""
     over: asyncio.Event | None = field(default=None, init=False)
@@ -92,7 +92,7 @@ class Delivery:
         return self._roots or (self,)
 
     def __post_init__(self) -> None:
-        """Count this delivery as left with its parents."""
+        """Count this delivery among what is left of its parents; find its roots."""
         for parent in self.parents:
             parent.left += 1
         if self.parents:
