@@ -132,7 +132,7 @@ class Node:
     watchdog: Watchdog | None = None
     """Keeps the leases while a callback keeps this process busy."""
     memory_limit: SeenMemoryLimit | None = None
-    """Keeps the seen sets within their memory limit, if there is one."""
+    """Keeps the sets of seen URLs within their memory limit, if there is one."""
     ended = ""
     """The state of the crawl once it has ended, as the owner was told."""
     has_seeds = False
@@ -308,7 +308,7 @@ class Node:
         self.parts.add(self.hosts, self.fetched, self.deliveries)
 
     def _guard(self) -> None:
-        """Make the watchdog, for long callbacks, and the limit on the seen sets."""
+        """Make the watchdog, for long callbacks, and the limit on the sets' memory."""
         config = self.config
         if config.busy_max:
             self.watchdog = Watchdog(
@@ -605,7 +605,7 @@ class Node:
         self.steer()
 
     def start_over(self) -> None:
-        """Start over, as the store may have lost its last writes.
+        """Rely on nothing in the store, which may have lost its last writes.
 
         Leases are taken again under higher tokens, and what was under way is then put
         back, as after any holder (`frontier.node.reclaim`). What was pushed lately is

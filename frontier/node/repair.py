@@ -161,7 +161,7 @@ class Repair:
         return self.outcome
 
     def _require_nobody(self) -> None:
-        """Raise if a node may be alive, by its heartbeat, or by the last of any."""
+        """Raise if a node may be alive, by its heartbeat or the last that any sent."""
         meta, nodes = self._keys.meta(), self._keys.nodes()
         calls = [Call.command("TIME"), Call.command("HGET", meta, "ttl_ms")]
         calls += [Call.command("HGET", meta, "swept_ms")]
