@@ -35,11 +35,10 @@ class Adopted:
     def may_test(self, made: Delivery) -> bool:
         """Whether *made* is to take the seen test.
 
-        If not, it ends: its mark is here already, or others will make it again.
+        If not, it ends: its mark is here already.
         """
-        deliveries = self._node.deliveries
-        if deliveries.has_lost(made) or (made.mark and self._has(made)):
-            deliveries.end(made)
+        if made.mark and self._has(made):
+            self._node.deliveries.end(made)
             return False
         return True
 

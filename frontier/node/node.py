@@ -291,7 +291,7 @@ class Node:
             on_verdicts=lambda *told: self.parts.call(Part.stored, *told),
             on_became_ready=self._on_became_ready,
             journal=lambda *done: self.parts.call(Part.pushed, *done),
-            has_lost=self._has_lost,
+            has_lost=self._is_lost,
         )
         self.ready = ReadyQueues(self)
         self.adopted = Adopted(self)
@@ -435,7 +435,7 @@ class Node:
             return True
         return self.deliveries.has_lost(reservation.delivery)
 
-    def _has_lost(self, delivery: Delivery) -> bool:
+    def _is_lost(self, delivery: Delivery) -> bool:
         return self.deliveries.has_lost(delivery)
 
     def covers(self, reservation: Reservation) -> bool:

@@ -14,9 +14,9 @@ What always holds:
     It gets no second verdict.
 5.  A push whose reply was lost is sent again, and queued once. What was new the first
     time is seen the second time.
-6.  Once a single server has gone back, claims of lost deliveries are dropped, without a
-    verdict. Such a claim would keep its URL from all other pages, and its own page may
-    not lead there again: another page may have claimed a URL between the two.
+6.  Once a single server has gone back, claims of lost deliveries are not pushed: their
+    verdict is `SEEN`. Such a claim would keep its URL from all other pages, and its own
+    page may not lead there again: another page may have claimed a URL between the two.
     The servers of a cluster do not go back together, so there such claims are made
     again as soon as possible.
 """
@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import StoreUnavailable
 from frontier.queue.due import DUE
+from frontier.queue.push import SEEN
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.outage_retry import pauses
 
@@ -252,13 +253,18 @@ class Outbox:
     def _without_lost(
         self, batches: list[tuple[int, list[Push]]]
     ) -> list[tuple[int, list[Push]]]:
-        """*batches* without claims that invariant 6 drops, which count as stored."""
+        """*batches* without the claims of invariant 6, which get their verdict."""
         if not (self._has_gone_back and self._outage_retry.store.alone):
             return batches
         left = []
         for partition, pushes in batches:
-            rest = [p for p in pushes if not (p.claimer and self._has_lost(p.claimer))]
-            self._count_stored(partition, len(pushes) - len(rest))
+            lost: list[Push] = []
+            rest: list[Push] = []
+            for push in pushes:
+                is_lost = push.claimer is not None and self._has_lost(push.claimer)
+                (lost if is_lost else rest).append(push)
+            self._count_stored(partition, len(lost))
+            self._tell(lost, SEEN * len(lost))
             if rest:
                 left.append((partition, rest))
             else:

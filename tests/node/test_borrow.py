@@ -7,6 +7,7 @@ from frontier.node.delivery import Delivery
 from frontier.queue.due import Again
 from frontier.queue.push import CLAIM, Push
 from frontier.queue.reserve import Ran, ended_call, list_reserved, read_reserved
+from frontier.store.client import Call
 from frontier.urls.fingerprint import seen_hash
 
 QUEUE = "0:c.example"
@@ -125,8 +126,6 @@ async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_pu
     assert await is_acked(a, first)
     assert a.deliveries.kept == {}
     _, verdict = await adopt(a, second, root)
-    assert verdict == "here", "who is acked adopts nothing more"
-    _, verdict = await adopt(a, second, Delivery(name=b"another"))
     assert verdict == "s", "it is seen for good"
 
 
@@ -153,6 +152,20 @@ async def test_a_url_is_new_to_the_delivery_that_has_claimed_it(pair, until, new
     once_more = Delivery(root.reservation)
     _, verdict = await adopt(b, own(a)[1], once_more)
     assert verdict == "n"
+
+
+async def test_a_lost_page_claims_nothing_once_the_server_has_gone_back(
+    pair, until, new_push
+):
+    a, _ = await pair()
+    first, second = own(a)[:2]
+    root = await root_of(a, first, until, new_push)
+    a.start_over()
+
+    _, verdict = await adopt(a, second, root)
+    assert verdict == ("s" if a.store.alone else "n")
+    ask = Call.command("HLEN", a.keys.partition(second).claimed)
+    assert await a.store.call(ask) == (0 if a.store.alone else 1)
 
 
 async def test_a_partition_is_lent_and_comes_back_when_nothing_is_left(
