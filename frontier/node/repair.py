@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 WAITING = 500
 """Waiting URLs that one call reads."""
-VALUES: dict[str, Callable[[bytes], bool]] = {"hosts": is_record}
+VALUES: dict[str, Callable[[bytes], bool]] = {"hosts": is_record, "spent": is_number}
 """Whether a value of a hash is valid, by the kind of key."""
 COUNTED = ("born", "ready", "waiting", "pushed", "seq", "acked", "dead", "skipped")
 """Fields of `counts` that are counted again."""

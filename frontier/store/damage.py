@@ -148,7 +148,7 @@ def damaged(where: str, call: Call, text: str, types: Sequence[object]) -> KeyDa
             if fault := wrong_type(name, kind):
                 return KeyDamaged(where, name, fault)
     said = _CODES.sub("", text).strip() or text
-    counts = (name for name in names if name.endswith(":counts"))
+    counts = (name for name in names if name.endswith((":counts", ":spent")))
     guilty = next(counts, "") if "hash value" in text else ""  # most HINCRBYs' key
     return KeyDamaged(where, guilty or (names[0] if names else ""), said[:200])
 
