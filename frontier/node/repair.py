@@ -72,6 +72,7 @@ OF_THE_CRAWL: dict[str, str] = {
     "membership": "who joined, left and died is not known any more",
     "reports": "the counts of its nodes start at 0",
     "seed_lists": "seeds are tested again",
+    "seeding": "",
     "start": "",
     "hints": "",
     "order": "",
@@ -328,7 +329,9 @@ class Repair:
     ) -> None:
         """Restore the layout of the seen-set from its keys, if it cannot be read."""
         stored = self._ask("HMGET", keys.seen, *LAYOUT)
-        if "seen" in here and all(is_number(value or b"0") for value in stored):
+        if "seen" in here and all(
+            value is None or is_number(value) for value in stored
+        ):
             layout = SeenLayout(*(int(value or 0) for value in stored))
             if self._tiers.allows(layout):
                 return
