@@ -8,10 +8,10 @@ URL, and a version of its own. It is read with the name of the queue that it is 
 comes back is data:
 
 1.  Values of the types in `_PACKERS` keep their type; instances of subclasses of text,
-    bytes and numbers become instances of the base class. Any other value is refused
-    with its name, never changed.
+    bytes and numbers become instances of the base class, and buffers become bytes. Any
+    other value is refused with its name, never changed.
 2.  Of a class only its name travels. `Classes` says which classes may, and looks them
-    up; where nothing is looked up, `Named` stands for the instance.
+    up; where nothing is looked up, that name stands for the instance.
 
 A type that is added gets an extension code of its own and no new version: a node that
 does not know the code refuses the items that have it and reads all others.
@@ -19,7 +19,6 @@ does not know the code refuses the items that have it and reads all others.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import re
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -83,22 +82,8 @@ _SHORT_HEADS = [(text, b"0" + bytes([version])) for version, text in SHORT.items
 _PLACES: dict[Any, Any] = {name: place for place, name in enumerate(NAMES)}
 _NAMED: dict[Any, Any] = dict(enumerate(NAMES))
 _place = _PLACES.get
-_URL, _HEADERS, _META = _PLACES["url"], _PLACES["headers"], _PLACES["meta"]
+_URL = _PLACES["url"]
 _VERSIONS = frozenset((VERSION, *SHORT))
-_MAY_HOLD = frozenset(
-    _PLACES[name] for name in ("cookies", "flags", "cb_kwargs", "_class")
-)
-"""What may hold buffers besides ``meta``: what else a spider fills, and a class of its
-own, which may have attributes of its own."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Named:
-    """What an item says about an instance whose class is not looked up."""
-
-    module: str
-    name: str
-    content: Any
 
 
 class Classes:
@@ -112,14 +97,14 @@ class Classes:
         """
         return None
 
-    def together(self, module: Any, name: Any, content: Any) -> Any:
+    def together(self, module: Any, name: Any, content: Any) -> Any:  # noqa: ARG002
         """The instance that `apart` took apart.
 
         Raises:
             CodecError: The class is not allowed or does not exist, or is made of
                 something else here.
         """
-        return Named(module, name, content)
+        return f"{module}.{name}"
 
 
 class Codec:
@@ -146,9 +131,6 @@ class Codec:
             placed = {_place(name, name): value for name, value in record.items()}
             head, placed[_URL] = _shortened(placed.get(_URL), queue)
             body: bytes = self._pack_record(placed)
-            # msgpack packs a bytearray as bytes, and does not call `default`.
-            if len(placed) > 1 and _may_hold_buffers(placed):
-                body = self._repacked(placed, body)
         except _NOT_DATA as error:
             raise self._blame(record, error) from None
         if len(body) > most:
@@ -184,20 +166,9 @@ class Codec:
                 return record
         raise CodecError("an item without a URL")
 
-    def _repacked(self, placed: dict[Any, Any], body: bytes) -> bytes:
-        """*body*, the packed *placed*, with each `bytearray` packed as such."""
-        for name, value in placed.items():
-            if name != _HEADERS and _has_buffer(value):
-                placed[name] = _without_buffers(value)
-                body = self._pack_record(placed)
-        return body
-
     def _pack(self, value: Any, depth: int = 0) -> Any:
         default = partial(self._pack_other, depth=depth)
-        packer = msgpack.Packer(default=default, strict_types=True)
-        packed = packer.pack(value)
-        # Only now, as packing fails on a value that contains itself.
-        return packer.pack(_without_buffers(value)) if _has_buffer(value) else packed
+        return msgpack.Packer(default=default, strict_types=True).pack(value)
 
     def _pack_other(self, value: Any, *, depth: int) -> Any:
         kind = type(value)
@@ -282,43 +253,6 @@ class _ClassRefused(CodecError):
     """The class of an instance in an item is not allowed, or is different here."""
 
 
-def _may_hold_buffers(placed: Mapping[Any, Any]) -> bool:
-    """Whether a record's values have to be searched for buffers, which takes longer."""
-    meta = placed.get(_META)
-    if meta and not _HOLDERS.isdisjoint(map(type, meta.values())):
-        return True
-    return not _MAY_HOLD.isdisjoint(placed)
-
-
-def _has_buffer(value: Any) -> bool:
-    """Whether a `bytearray` or `memoryview` is in the lists and maps of *value*."""
-    kind = type(value)
-    if kind is dict:
-        value = value.values()
-    elif kind is not list:
-        return kind in _BUFFERS
-    # Before each is looked at, as most have none of these.
-    if not _HOLDERS.isdisjoint(map(type, value)):
-        for inner in value:
-            if type(inner) in _HOLDERS and _has_buffer(inner):
-                return True
-    return False
-
-
-def _without_buffers(value: Any) -> Any:
-    """*value* with an extension in place of each `bytearray` in it."""
-    kind = type(value)
-    if kind is dict:
-        return {key: _without_buffers(inner) for key, inner in value.items()}
-    if kind is list:
-        return [_without_buffers(inner) for inner in value]
-    if kind is memoryview:
-        raise TypeError("is a builtins.memoryview")
-    if kind is bytearray:
-        return msgpack.ExtType(_BYTEARRAY, msgpack.packb(bytes(value)))
-    return value
-
-
 def _date_parts(value: dt.datetime | dt.time) -> Any:
     """ISO 8601 text; with the name of the zone and the fold if there are any."""
     zone = value.tzinfo
@@ -370,14 +304,12 @@ _NOT_DATA = (TypeError, ValueError, OverflowError, RecursionError)
 _MAX_INT = 1024
 """Bytes of a number: printing it takes time in proportion to its length squared."""
 _ZONE = re.compile(r"[A-Za-z0-9_+-]{1,40}(?:/[A-Za-z0-9_+-]{1,40}){0,2}")
-_BUFFERS = frozenset((bytearray, memoryview))
-_HOLDERS = _BUFFERS | {dict, list}
 _FACTORIES: dict[str, Any] = {
     "None": None,
     **{kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)},
 }
 _TUPLE, _SET, _FROZENSET, _DATETIME, _DATE, _DECIMAL = range(1, 7)
-_BYTEARRAY, _ORDERED, _DEFAULTDICT, _COUNTER, _DEQUE, _PROXY = range(7, 13)
+_ORDERED, _DEFAULTDICT, _COUNTER, _DEQUE, _PROXY = range(8, 13)
 _TIME, _TIMEDELTA, _COMPLEX, _BIG, _UUID, _NAMED_CLASS = range(13, 19)
 _PATH, _POSIX_PATH, _WINDOWS_PATH = range(19, 22)
 _PACKERS: dict[type, tuple[int, Callable[[Any], Any]]] = {
@@ -412,7 +344,6 @@ _UNPACKERS: dict[int, Callable[[Any], Any]] = {
     _DECIMAL: Decimal,
     _BIG: _from_big,
     _COMPLEX: lambda parts: complex(*parts),
-    _BYTEARRAY: lambda content: bytearray(memoryview(content)),
     _ORDERED: OrderedDict,
     _DEFAULTDICT: lambda parts: defaultdict(_FACTORIES[parts[0]], parts[1]),
     _COUNTER: Counter,

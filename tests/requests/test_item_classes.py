@@ -13,7 +13,7 @@ from scrapy.settings import Settings
 
 from frontier.errors import CodecError, NotSerializable
 from frontier.queue import item as codec
-from frontier.queue.item import Codec, Named
+from frontier.queue.item import Codec
 from frontier.requests.stored_request import ItemClasses
 
 ITEMS = """
@@ -183,8 +183,7 @@ VALUES = {
     "nested class": lambda m: m.Outer.Inner(3),
     "keys": lambda m: {m.Key("h", 1): m.Color.RED, m.Level.LOW: 1, None: 2, True: 3},
     "members": lambda m: {m.Point(1, 2), m.Color.BLUE},
-    "ordered": lambda m: OrderedDict([("b", m.Product("x")), ("a", bytearray(b"y"))]),
-    "buffer within": lambda m: m.Product("x", [bytearray(b"y")]),
+    "ordered": lambda m: OrderedDict([("b", m.Product("x")), ("a", b"y")]),
 }
 
 
@@ -350,8 +349,7 @@ def test_where_no_class_is_looked_up_an_item_is_read_all_the_same(items, codec_o
 
     record = codec.decode(item)
     assert record["url"] == "http://a.example/"
-    assert {type(key) for key in record["meta"]} == {str, Named}
-    assert record["meta"]["page"].name == "Page"
+    assert record["meta"]["page"].endswith(".Page")
 
 
 def test_objects_in_each_other_are_stored_as_deep_as_they_can_be_read(items, codec_of):
