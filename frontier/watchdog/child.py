@@ -9,19 +9,15 @@ What always holds:
 3.  If a watchdog ends, that is logged once, and it is started again.
 4.  Nothing is reserved before the process exists, so that it can note what ran, however
     soon that ends the node.
-5.  When a signal to stop this node arrives, C code tells the process at once, whatever
-    is running; then the signal goes on to its handler.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import faulthandler
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -29,7 +25,7 @@ import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.watchdog.memory import EMPTY, Memory, Running, packed
 
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
         Awaitable,
-        Callable,
         Coroutine,
         Generator,
         Iterable,
@@ -60,8 +55,6 @@ AGAIN = 10.0
 """Seconds after which a watchdog that has ended is started again."""
 PARTING = 2.0
 """Seconds to wait for a killed process to end."""
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that stop Scrapy."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from frontier.watchdog.process import main; main()"
@@ -102,7 +95,6 @@ class Watchdog:
         self._keys = keys
         self._membership = membership
         self._memory = Memory.make()
-        self._signals = _Signals()
         self._starting, self._closed = threading.Lock(), False
         self._settings = {
             **self._facts(config),
@@ -124,7 +116,6 @@ class Watchdog:
         keys = self._keys
         return {
             "file": self._memory.file,
-            "signals": self._signals.read_end,
             "node_id": config.node_id,
             "name": self._membership.process,
             "process": os.getpid(),
@@ -174,7 +165,6 @@ class Watchdog:
                     )
                     again = time.monotonic() + AGAIN
                 self._tell()
-                self._signals.listen()
                 await asyncio.sleep(turn)
         finally:
             self._end()
@@ -198,7 +188,6 @@ class Watchdog:
     def close(self) -> None:
         """Release the shared memory, once `run` has ended or if it never began."""
         self._end()
-        self._signals.close()
         self._memory.close()
 
     def _start(self) -> None:
@@ -212,7 +201,7 @@ class Watchdog:
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            pass_fds=[self._memory.file, self._signals.read_end],
+            pass_fds=[self._memory.file],
         )
         if child.stdin is not None:
             with contextlib.suppress(OSError):
@@ -287,83 +276,6 @@ class Watchdog:
             except StopAsyncIteration:
                 return
             yield made
-
-
-class _Handler:
-    """Calls a handler; then `_Signals` checks whether that has replaced itself.
-
-    Scrapy's does, and interrupted code goes on before the loop turns, so the check
-    cannot wait for `Watchdog.run`.
-    """
-
-    def __init__(self, handler: Callable[..., Any], after: Callable[[], None]) -> None:
-        self.handler = handler
-        self._after = after
-
-    def __call__(self, number: int, frame: Any) -> None:
-        try:
-            self.handler(number, frame)
-        finally:
-            self._after()
-
-
-class _Signals:
-    """A pipe through which the watchdog hears of signals as they arrive.
-
-    Python runs a handler only when the running code lets it, and C code may delay it
-    for hours. The handler of `faulthandler` is in C, and runs at once: it writes where
-    the code is, and then passes the signal to the handler that was there before.
-    """
-
-    _listening: ClassVar[_Signals | None] = None
-    """The only one in this process that listens: a signal has only one handler."""
-
-    def __init__(self) -> None:
-        self.read_end, self._write_end = os.pipe()
-        os.set_blocking(self.read_end, False)
-        os.set_blocking(self._write_end, False)  # a full pipe must not block the node
-        self._handlers: dict[int, _Handler] = {}
-
-    def listen(self) -> None:
-        """Report the signals that have a handler, including a new one, to the pipe."""
-        cls = type(self)
-        may = hasattr(faulthandler, "register") and self._write_end >= 0
-        is_main = threading.current_thread() is threading.main_thread()
-        if not may or not is_main or cls._listening not in (None, self):
-            return
-        cls._listening = self
-        for number in STOPS:
-            handler = signal.getsignal(number)
-            if handler is self._handlers.get(number):
-                continue
-            self._forget(number)
-            if callable(handler):
-                self._handlers[number] = _Handler(handler, self.listen)
-                signal.signal(number, self._handlers[number])
-                faulthandler.register(
-                    number, self._write_end, all_threads=False, chain=True
-                )
-
-    def _forget(self, number: int) -> None:
-        """Leave the signal to its present handler, or to the one before ours."""
-        ours = self._handlers.pop(number, None)
-        if ours is not None:
-            now: Any = signal.getsignal(number)
-            faulthandler.unregister(number)
-            with contextlib.suppress(ValueError):  # not in the main thread
-                signal.signal(number, ours.handler if now is ours else now)
-
-    def close(self) -> None:
-        """Stop reporting signals."""
-        if self._write_end < 0:
-            return
-        for number in STOPS:
-            self._forget(number)
-        if type(self)._listening is self:
-            type(self)._listening = None
-        os.close(self._write_end)
-        os.close(self.read_end)
-        self._write_end = -1
 
 
 class _Awaited:

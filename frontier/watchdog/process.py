@@ -14,8 +14,7 @@ What always holds:
     that others have what it had.
 3.  It knows nothing of leases: they depend on the node's name on the map of members.
 4.  It ends with its node, when the pipe closes, and when its parent is another process.
-5.  It ends its node only if the operator asked for that: by two signals while the loop
-    stands still, or by one after ``FRONTIER_BUSY_MAX``.
+5.  It never ends its node.
 """
 
 from __future__ import annotations
@@ -48,14 +47,6 @@ RETRY = 0.2
 """Seconds after which a store that did not answer is asked again."""
 PARTING = 2.0
 """Seconds to wait for a node that has closed its pipe to be gone."""
-STACK = "Stack (most recent call first):"
-"""The first line that `faulthandler` writes at a signal."""
-FRAMES = 2
-"""Frames that are logged: where the node's code is, and what called it."""
-HEARD = 1 << 16
-"""Bytes that a pipe holds."""
-TWICE = 2
-"""Signals after which Scrapy ends without waiting for what is under way."""
 STOPPED = frozenset("TtZXx")
 """States of a process that does nothing: stopped, traced, or dead."""
 PS = shutil.which("ps")
@@ -111,10 +102,6 @@ class Watch:
         was stopped or this process frozen."""
         self._due = 0.0
         self._told = self._told_stop = False
-        self._signals = int(settings["signals"])
-        self._asked = self._told_asked = 0
-        """How many signals to stop the node has had, and how many were acted on."""
-        self._where = ""
         self._over = False
         """Whether there is nothing to do until the loop turns again."""
 
@@ -134,7 +121,6 @@ class Watch:
         self._looked = now
         if self._memory.turns != self._turns:
             self._turns = self._memory.turns
-            self._hear()
             self._silent = self._due = 0.0
             self._told = self._told_stop = self._over = False
             return
@@ -144,12 +130,7 @@ class Watch:
                 self._say(f"node {self._node_id} is stopped: its leases are not kept")
             return
         self._silent += elapsed
-        self._hear()
-        if self._silent < self._late:
-            return
-        if self._asked > self._told_asked:
-            self._stop()
-        if self._over:
+        if self._silent < self._late or self._over:
             return
         if self._silent >= self._ttl and not self._told:
             self._told = True
@@ -162,28 +143,6 @@ class Watch:
             self._due = now + RETRY
             with suppress(_errors()):
                 self._act()
-
-    def _hear(self) -> None:
-        """Note the signals that the node got, and where its code was at the last."""
-        with suppress(OSError):  # nothing came
-            text = os.read(self._signals, HEARD).decode("utf-8", "replace")
-            self._asked += text.count(STACK)
-            frames = text.rpartition(STACK)[2].strip().split("\n")[:FRAMES]
-            self._where = f" ({', from '.join(map(str.strip, frames))})"
-
-    def _stop(self) -> None:
-        """Do what the operator's signals ask of a node whose loop stands still."""
-        what = f"{self._what(self._memory.running)}{self._where}"
-        if self._asked < TWICE and not self._over:
-            self._told_asked = self._asked
-            self._say(
-                f"node {self._node_id} is to stop, and waits for {what}: one more "
-                "signal kills it"
-            )
-        elif self._memory.turns == self._turns and self.lives:
-            self._told_asked = self._asked
-            self._say(f"node {self._node_id} is killed, as it was to stop, in {what}")
-            os.kill(self._parent, signal.SIGKILL)
 
     @property
     def _late(self) -> float:
@@ -268,10 +227,9 @@ class Watch:
         self._say(
             f"{self._what(running)} has kept node {self._node_id} busy for "
             f"{self._silent:.0f} s (FRONTIER_BUSY_MAX): {told}; if it hangs for good, "
-            f"kill {self._parent} ends it"
+            f"kill -9 {self._parent} ends it"
         )
         self._over = True
-        self._told_asked = 0  # one signal ends it from now on
 
     def part(self) -> None:
         """Note what was running if the node ended without closing."""

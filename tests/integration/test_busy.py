@@ -58,9 +58,6 @@ class BusySpider(scrapy.Spider):
             first.touch()
             while not pathlib.Path("go").exists():
                 time.sleep(0.02)
-        if "/stuck" in response.url and not first.exists():
-            first.touch()
-            sum(range(10**14))  # in C, which looks at no signal
         if "/deadly" in response.url:
             os.kill(os.getpid(), signal.SIGKILL)
         yield {"url": response.url}
@@ -186,26 +183,6 @@ def state_of(process):
 
 def has_ended(cluster, node):
     return f"node {node} has ended in the callback of" in cluster.text_of(node)
-
-
-def test_a_node_that_hangs_ends_at_the_second_signal(crawl, cluster, tmp_path):
-    run = crawl("/stuck", hosts=1)
-    run.site.open.set()
-    hanging = run.start("node-1")
-    until((tmp_path / "project" / "first").exists, "the callback")
-
-    hanging.send_signal(signal.SIGTERM)
-    until(lambda: "one more signal kills it" in cluster.text_of("node-1"), "a line")
-    hanging.send_signal(signal.SIGTERM)
-    assert cluster.wait("node-1") == [-signal.SIGKILL]
-    assert "is killed, as it was to stop, in the callback of" in cluster.text_of(
-        "node-1"
-    )
-
-    run.start("node-2")
-    assert cluster.wait("node-2") == [0]
-    assert set(run.site.counts) == run.site.every
-    assert run.letters() == {}
 
 
 def test_a_node_that_is_stopped_while_it_connects_sends_nothing_of_another_s(
