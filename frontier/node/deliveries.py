@@ -8,7 +8,8 @@ What always holds:
     that the request led to is done. A claimed URL is new to the delivery that has
     claimed it, whichever process has that delivery, and seen for all others. So no two
     nodes fetch it, and after a kill only what was not done is fetched again, and the
-    requests that lead there.
+    requests that lead there. What no single delivery has led to is claimed without an
+    owner: the next link to it is new, too.
 3.  A root whose own request is through its callbacks is *kept*: the next holder of its
     partition leaves it alone for as long as its keeper's name is on the map. So no
     partition has to wait until another one is handed over. The root ends under the

@@ -83,8 +83,12 @@ class Delivery:
 
     @property
     def owner(self) -> int:
-        """The id under which its mark, and all marks below it, are claimed."""
-        return seen_hash(self.roots[0].identity) if len(self.roots) == 1 else LOOSE
+        """The id under which its mark, and all marks below it, are claimed.
+
+        0 if it has several roots or none: nobody knows who makes it again.
+        """
+        root, *others = self.roots
+        return seen_hash(root.identity) if root.identity and not others else 0
 
     @property
     def roots(self) -> tuple[Delivery, ...]:
@@ -115,7 +119,3 @@ class Delivery:
         self.waits = False
         given, self.request = self.request, self.request.copy()
         return given
-
-
-LOOSE = seen_hash(b"loose")
-"""The owner of what has several roots, as nobody knows to which of them it belongs."""

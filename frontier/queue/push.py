@@ -68,7 +68,7 @@ class Push(NamedTuple):
     """When it is to be ready, in ms of the server's clock; 0 for at once."""
     forced: int = 0
     """Its id among what its parent pushes untested (`Delivery.next_id`); 0 if it has no
-    parent, or is tested. For a claim, its owner."""
+    parent, or is tested. For a claim, its owner; 0 if it has none."""
     claimer: Any = None
     """For a claim, the `Delivery` that it is for."""
 

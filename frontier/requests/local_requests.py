@@ -85,7 +85,7 @@ class LocalRequests(Part):
         self._kinds: dict[str, _Kind] = {}
         self._asked: dict[int, list[_Asked]] = {}
         """By the ``id`` of the request, which is kept, too; in the order of pushes."""
-        self._loose = Delivery(name=b"loose")
+        self._loose = Delivery()
 
     def adopt(self, link: Link, error: NotSerializable) -> bool:
         """Adopt *link*, which *error* keeps out of the store; never waits.

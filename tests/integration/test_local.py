@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import signal
+import threading
 from collections import Counter
 from functools import partial
 
@@ -215,6 +216,63 @@ def test_a_kill_loses_nothing_that_one_process_alone_could_send(cluster, crawl):
 
     assert cluster.wait("node-2") == [0]
     made.complete()
+
+
+IDLE = """
+import scrapy
+from scrapy import signals
+from scrapy.exceptions import DontCloseSpider
+
+from frontier.download.pages import links_of
+
+
+class IdleSpider(scrapy.Spider):
+    name = "local"
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        if crawler.settings.getbool("ASKS_WHEN_IDLE"):
+            crawler.signals.connect(spider.ask, signals.spider_idle)
+        return spider
+
+    async def start(self):
+        yield scrapy.Request(self.seed)
+
+    def ask(self):
+        self.crawler.signals.disconnect(self.ask, signals.spider_idle)
+        self.crawler.engine.crawl(scrapy.Request(self.seed + "both", lambda r: None))
+        raise DontCloseSpider
+
+    def parse(self, response):
+        for url in links_of(response):
+            wait = {"frontier_due": 8.0} if url.endswith("/later") else {}
+            yield response.follow(url, meta=wait)
+"""
+
+
+def test_a_kill_loses_no_link_to_what_the_process_had_asked_for_by_itself(
+    cluster, tmp_path
+):
+    """Its idle handler had; nothing that is delivered again leads there."""
+    pages = {"/": page("/later"), "/later": page("/both")}
+    pages["/both"] = lambda connection: asked.set() or connection.recv(1)
+    project = scrapy_project(tmp_path / "project", IDLE)
+    asked = threading.Event()
+    with contextlib.closing(RawSite(pages)) as site:
+        start = partial(
+            cluster.start, spider="local", cwd=project, FRONTIER_LEASE_TTL="4"
+        )
+        seed = f"seed={site.url('/')}"
+        start("node-1", "-a", seed, ASKS_WHEN_IDLE="1")
+        assert asked.wait(DEADLINE)
+        cluster.kill("node-1")
+        asked.clear()
+        pages["/both"] = lambda connection: asked.set() or connection.sendall(page())
+        start("node-2", "-a", seed)
+
+        assert cluster.wait("node-2") == [0]
+        assert asked.is_set()
 
 
 @pytest.mark.chaos

@@ -28,6 +28,16 @@ def test_a_url_is_new_to_its_owner_and_claimed_to_all_others(client, db, keys, s
 
 
 @pytest.mark.parametrize("shape", TESTED)
+def test_a_url_without_an_owner_goes_to_the_first_that_finds_it(client, db, shape):
+    node, nobody = client(shape), claim(owner=0)
+
+    assert node.push([nobody, nobody, plain(), plain(), nobody]).verdicts == "nnncc"
+    other = claim(b"https://a.example/other", owner=0)
+    taken = [other, other._replace(forced=7), other, other._replace(forced=7)]
+    assert node.push(taken).verdicts == "nncn"
+
+
+@pytest.mark.parametrize("shape", TESTED)
 def test_a_url_that_was_seen_is_claimed_by_nobody(client, db, keys, shape):
     node = client(shape)
     node.push([plain()])

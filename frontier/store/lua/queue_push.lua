@@ -27,7 +27,7 @@
 --    items    of each URL, as targets; '<queue>\n<item>' of one that waits
 --    forced   empty, or {key, ids}: the place of `forced`, the set of the ids of forced
 --             pushes that may come again, and the id of each URL's push, or ''; of one in
---             mode l its owner, the id of the delivery that it stands on
+--             mode l its owner, the id of the delivery that it stands on, or '' if it has none
 --
 -- Returns a reply per plan:
 -- {1, buckets, count, blooms, last, era, verdicts, became_ready}, with a letter per URL (n new,
