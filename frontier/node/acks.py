@@ -13,7 +13,8 @@ What always holds:
 2.  A reservation whose lease is lost is not acked; its new holder has it.
 3.  A delivery mark never stands for another reservation: an id is used once.
 4.  Nothing waits for a delivery mark. It is sent as soon as the request is started,
-    together with others, and has arrived long before a page could do any harm.
+    together with others, and has arrived long before a page could do any harm. The
+    script that ends the reservation removes it.
 5.  A node that takes a partition over removes the delivery marks after it has put back
     the reservations that they are about.
 6.  The ids of forced pushes stay until the request that made them is acked: if it is
@@ -46,10 +47,6 @@ if TYPE_CHECKING:
     from frontier.store.keys import PartitionKeys
 
 
-MOST = 5000
-"""Marks of one partition per call."""
-
-
 class DeliveryMarks(Part):
     """Marks the reservations that one node has started."""
 
@@ -57,7 +54,6 @@ class DeliveryMarks(Part):
         self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._begun: dict[int, list[int]] = defaultdict(list)
-        self._ended: dict[int, list[int]] = defaultdict(list)
         self._some = asyncio.Event()
 
     @override
@@ -68,39 +64,23 @@ class DeliveryMarks(Part):
             self._some.set()
 
     @override
-    def ended(self, reservations: Sequence[Reservation]) -> None:
-        """Remove the marks of *reservations*."""
-        for reservation in reservations:
-            if reservation.id > 0:
-                self._ended[reservation.lease.partition].append(reservation.id)
-        self._some.set()
-
-    @override
     async def run(self) -> None:
         """Send marks, until cancelled."""
         while True:
             await self._some.wait()
             self._some.clear()
             begun, self._begun = self._begun, defaultdict(list)
-            ended, self._ended = self._ended, defaultdict(list)
-            marks = [(p, ids, True) for p, ids in begun.items()]
-            marks += [(p, ids, False) for p, ids in ended.items()]
             await self._outage_retry.retry(
-                [
-                    marks_call(self._keys.partition(p), ids[-MOST:], begun=is_begun)
-                    for p, ids, is_begun in marks
-                ]
+                [marks_call(self._keys.partition(p), ids) for p, ids in begun.items()]
             )
 
 
-def marks_call(keys: PartitionKeys, ids: Sequence[int], *, begun: bool) -> Call:
-    """The call that marks reservations as started, or removes their marks.
+def marks_call(keys: PartitionKeys, ids: Sequence[int]) -> Call:
+    """The call that marks reservations as started.
 
     Where there is no lease the partition was lost, and nothing is noted.
     """
     is_there = [(("EXISTS", keys.lease), 1)]
-    if not begun:
-        return Call.txn(is_there, [("SREM", keys.started, *ids)])
     mark: tuple[Argument, ...] = ("SADD", keys.started, *ids)
     return Call.txn(is_there, [mark, ("EXPIRE", keys.started, KEPT)])
 

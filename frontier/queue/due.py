@@ -201,7 +201,7 @@ def again_calls(
     return [
         Call.to(
             "queue_again",
-            [*first, keys.waiting(bucket)],
+            [*first, keys.waiting(bucket), keys.started],
             [lease.token, bucket, delay, *args[i : i + 2 * MOST]],
         )
         for (bucket, delay), args in by_bucket.items()

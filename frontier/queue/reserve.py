@@ -151,7 +151,7 @@ def reserved(
 
 def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:
     """The calls that end the reservations *ids*."""
-    names = [keys.lease, keys.counts, keys.reserved]
+    names = [keys.lease, keys.counts, keys.reserved, keys.started]
     return [
         Call.to("queue_ack", names, [lease.token, *ids[i : i + MAX_IDS]])
         for i in range(0, len(ids), MAX_IDS)
@@ -213,7 +213,8 @@ def entries_in(reply: Mapping[bytes, bytes]) -> list[Reserved]:
 def keep_call(keys: PartitionKeys, reservation: Reservation, keeper: str) -> Call:
     """The call that has *keeper* keep *reservation*, whoever holds the partition next.
 
-    It does nothing if the lease is lost; `is_kept` tells.
+    It no longer counts as started, as its own request is done. The call does nothing if
+    the lease is lost; `is_kept` tells.
     """
     number, token = reservation.id, reservation.lease.token
     return Call.txn(
@@ -221,7 +222,10 @@ def keep_call(keys: PartitionKeys, reservation: Reservation, keeper: str) -> Cal
             (("HGET", keys.lease, "token"), token),
             (("HEXISTS", keys.reserved, number), 1),
         ],
-        [("HSET", keys.reserved, number, _kept(reservation, keeper))],
+        [
+            ("HSET", keys.reserved, number, _kept(reservation, keeper)),
+            ("SREM", keys.started, number),
+        ],
     )
 
 
@@ -248,7 +252,8 @@ def requeue_calls(
     With *blame* items come nearer to the dead letters; for those that get there, *why*
     is added to the reason.
     """
-    first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
+    first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.started]
+    first.append(keys.dead)
     push = "LPUSH" if order is Order.BFS else "RPUSH"
     ordered = sorted(entries, reverse=True)
     calls = []
@@ -363,7 +368,7 @@ def requeued(reply: list[int] | None, lease: Lease) -> tuple[int, int]:
 
 def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Call:
     """The call that gives an item up for *reason*, which is made one line."""
-    names = [keys.lease, keys.counts, keys.reserved, keys.dead]
+    names = [keys.lease, keys.counts, keys.reserved, keys.dead, keys.started]
     line = " ".join(reason.split())[:500]
     return Call.to("queue_bury", names, [reservation.lease.token, reservation.id, line])
 

@@ -552,8 +552,8 @@ class PartitionKeys:
     def started(self) -> str:
         """Set of the ids of reservations that were started; expires in a day.
 
-        The holder adds to it, and removes ids after an ack. What is reserved and not
-        here has not been tried, so a kill brings it no nearer to the dead letters.
+        The holder adds to it, and an id goes with its reservation. What is reserved and
+        not here has not been tried, so a kill brings it no nearer to the dead letters.
         """
         return f"{self.tag}:started"
 

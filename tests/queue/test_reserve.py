@@ -219,7 +219,7 @@ def elsewhere(lease):
 
 def start(node, reservations):
     ids = [one.id for one in reservations]
-    node.store.call(marks_call(node.keys, ids, begun=True))
+    node.store.call(marks_call(node.keys, ids))
 
 
 def test_what_ran_when_its_node_ended_counts_and_what_was_beside_it_a_third(

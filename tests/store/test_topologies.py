@@ -126,6 +126,7 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
             Call.command("RPUSH", ready, "0one", "0two"),
             Call.command("HSET", keys.reserved, 7, "4\n0:h\n0old"),
             Call.command("RPUSH", keys.dead, "a letter"),
+            Call.command("SADD", keys.started, 8, 9),
             Call.command("HSET", keys.hosts, "x", "a record"),
         ]
     )
@@ -156,8 +157,9 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
     )
     target = other(primaries, target)
     primaries.begin_move(slot, target)
-    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead, ready]
-    back = [5, "LPUSH", 0, "", 9, 6, "0:h", 0, 8, 6, "0:h", 0]
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved]
+    names += [keys.started, keys.dead, ready]
+    back = [5, "LPUSH", 0, "", 9, 7, "0:h", 0, 8, 7, "0:h", 0]
     assert await cluster.call(Call.to("queue_requeue", names, back)) == [2, 0]
     primaries.move(slot, target)
     assert await cluster.call(Call.command("LRANGE", ready, 0, -1)) == [

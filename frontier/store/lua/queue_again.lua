@@ -6,6 +6,7 @@
 -- KEYS[3]  reserved  hash: id to '<token>\n<queue>\n<item>'
 -- KEYS[4]  due       sorted set of buckets, scored by when they are due, ms
 -- KEYS[5]  waiting   list of the bucket: '<queue>\n<item>'
+-- KEYS[6]  started   set of the ids of what was started
 -- ARGV[1]  token     the token lease_acquire returned
 -- ARGV[2]  bucket    its time, ms
 -- ARGV[3]  delay     ms from now that have to pass all the same
@@ -27,6 +28,7 @@ for i = 4, #ARGV, 2 do
   end
 end
 if #ids == 0 then return {0, 0} end
+redis.call('SREM', KEYS[6], unpack(ids))
 local first = wait_for_due(KEYS[5], KEYS[4], ARGV[2], ARGV[3], elements)
 redis.call('HDEL', KEYS[3], unpack(ids))
 for _, name in ipairs(names) do redis.call('HINCRBY', KEYS[2], name, #ids) end

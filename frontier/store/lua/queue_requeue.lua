@@ -5,23 +5,23 @@
 -- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
 -- KEYS[3]  queues    sorted set of the queues that have ready URLs
 -- KEYS[4]  reserved  hash: id to '<token>\n<queue>\n<item>'
--- KEYS[5]  dead      list of '<reason>\n<queue>\n<item>'
--- KEYS[6...]         the ready lists to put back to
+-- KEYS[5]  started   set of the ids of what was started
+-- KEYS[6]  dead      list of '<reason>\n<queue>\n<item>'
+-- KEYS[7...]         the ready lists to put back to
 -- ARGV[1]  token     the token lease_acquire returned
 -- ARGV[2]  push      LPUSH where the oldest comes first, else RPUSH
 -- ARGV[3]  tries     deliveries after which an item is dead; 0: this was none;
 --                    less than 0: the third of one
 -- ARGV[4]  why       added to the reason of those that are dead
--- ARGV[5...]         for each item, the one to be handed out last first: its
---                    id, the index in KEYS of its list, its queue's name and
---                    its priority
+-- ARGV[5...]         for each item, the one to be handed out last first: its id, the index
+--                    in KEYS of its list, its queue's name and its priority
 --
 -- Returns {requeued, dead}, or nil if the token is not the current one.
--- An item begins with a digit: how often it was delivered without an ack, and three
--- for each third of a delivery.
+-- An item begins with a digit: its deliveries without an ack, and three for each third of one.
 
 redis.call('ZCARD', KEYS[3]) -- what fails, fails before anything is put back
-for i = 5, #KEYS do redis.call('LLEN', KEYS[i]) end
+redis.call('SCARD', KEYS[5])
+for i = 6, #KEYS do redis.call('LLEN', KEYS[i]) end
 local tries, most = tonumber(ARGV[3]), math.abs(tonumber(ARGV[3]))
 local requeued, dead, ended = 0, 0, {}
 
@@ -40,7 +40,7 @@ for i = 5, #ARGV, 4 do
     local delivered, thirds = counted(before)
     ended[#ended + 1] = ARGV[i]
     if tries ~= 0 and delivered >= most then
-      redis.call('RPUSH', KEYS[5], 'delivered ' .. delivered .. ' times' .. ARGV[4]
+      redis.call('RPUSH', KEYS[6], 'delivered ' .. delivered .. ' times' .. ARGV[4]
         .. '\n' .. ARGV[i + 2] .. '\n' .. item)
       dead = dead + 1
     else
@@ -53,6 +53,7 @@ for i = 5, #ARGV, 4 do
 end
 if #ended > 0 then -- last: a key that has vanished cannot be read while slots move
   redis.call('HDEL', KEYS[4], unpack(ended))
+  redis.call('SREM', KEYS[5], unpack(ended))
 end
 redis.call('HINCRBY', KEYS[2], 'ready', requeued)
 redis.call('HINCRBY', KEYS[2], 'dead', dead)
