@@ -45,6 +45,8 @@ FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.1
 PATIENCE = 3.0
 """Seconds for which a slot may be between two servers, or have none."""
+KEEPS = "noeviction"
+"""The one policy of a server that never drops keys by itself."""
 NOT_YET = (redis.exceptions.TryAgainError, redis.exceptions.ClusterDownError)
 LAYOUT = ("CLUSTER", "SLOTS")
 LOADING: tuple[Parts, ...] = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS.values())
@@ -283,29 +285,18 @@ def merged(name: str, replies: list[Any]) -> Any:
     for reply in replies:
         if isinstance(reply, Exception):
             return reply
-    if name == "KEYS":
-        return [key for reply in replies for key in reply]
-    if name == "INFO" and all(isinstance(reply, dict) for reply in replies):
-        whole = dict(replies[0])
-        if "run_id" in whole:
-            whole["run_id"] = " ".join(sorted(reply["run_id"] for reply in replies))
-        whole["memory_share"] = max(
-            reply.get("used_memory", 0) / (reply.get("maxmemory", 0) or math.inf)
-            for reply in replies
-        )
-        for reply in replies[1:]:
-            for field in ("used_memory", "connected_clients"):
-                if field in whole:
-                    whole[field] += reply.get(field, 0)
-            limits = (whole.get("maxmemory", 0), reply.get("maxmemory", 0))
-            whole["maxmemory"] = sum(limits) if all(limits) else 0
-            if reply.get("maxmemory_policy") != "noeviction":
-                whole |= {"maxmemory_policy": reply.get("maxmemory_policy")}
-        return whole
-    if name == "CONFIG" and all(isinstance(reply, dict) for reply in replies):
-        values: dict[Any, set[bytes]] = {}
-        for reply in replies:
-            for field, value in reply.items():
-                values.setdefault(field, set()).add(value)
-        return {field: b", ".join(sorted(each)) for field, each in values.items()}
-    return replies[0] if replies else None
+    if name != "INFO":
+        return replies[0] if replies else None
+    used = [reply.get("used_memory", 0) for reply in replies]
+    limits = [reply.get("maxmemory", 0) for reply in replies]
+    policies = [reply.get("maxmemory_policy", KEEPS) for reply in replies]
+    others = (policy for policy in policies if policy != KEEPS)
+    return {
+        "run_id": " ".join(sorted(reply.get("run_id", "") for reply in replies)),
+        "used_memory": sum(used),
+        "maxmemory": sum(limits) if all(limits) else 0,
+        "memory_share": max(
+            n / (most or math.inf) for n, most in zip(used, limits, strict=True)
+        ),
+        "maxmemory_policy": next(others, KEEPS),
+    }

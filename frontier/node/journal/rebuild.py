@@ -14,9 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.job import Job
@@ -37,8 +39,9 @@ from frontier.node.journal.entries import (
 )
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
-from frontier.queue.push import FORCE, NEW, TEST, Push, Pusher, Unbroken
-from frontier.seen.config import MAX_URLS, joined, seen_config
+from frontier.queue.push import FORCE, FORCED, NEW, TEST, Push
+from frontier.seeds.load_once import Seeder
+from frontier.seen.config import seen_config
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
@@ -127,6 +130,17 @@ def of_one_birth(
     return [(path, header) for path, header in found if header.born == born]
 
 
+class _Restorer(Seeder):
+    """Pushes what journals have, and counts all that was not seen before."""
+
+    marked = 0
+
+    @override
+    def _count(self, pushes: Sequence[Push], verdicts: str) -> None:
+        for push, verdict in zip(pushes, verdicts, strict=True):
+            self.marked += push.tag is not None and verdict in (NEW, FORCED)
+
+
 class Rebuild:
     """Restores one crawl; if there were several of its name, the one with mark *born*.
 
@@ -155,7 +169,7 @@ class Rebuild:
         config = checked_shape(dict(self._header.shape))
         self._partitions = config.partitions
         self._tiers: SeenConfig = seen_config(config)
-        self._sender = _Sender(store, self._keys, self._tiers)
+        self._waiting: list[tuple[int, Push]] = []
         self._acked: Counter[bytes] = Counter()
         self._again_due: dict[bytes, int] = {}
         """When each request that was put back is due, by digest: the latest time."""
@@ -206,11 +220,11 @@ class Rebuild:
                 one_pass(path)
                 read_files += 1
                 progress(read_files)
-            self._sender.flush()  # a pass relies on what the one before has marked
-        self.outcome.seen = self._sender.marked
+            self._flush()  # a pass relies on what the one before has marked
+        self.outcome.seen = self._seeder.marked
         self.outcome.ready = self._counted("ready")
         self.outcome.waiting = self._counted("waiting")
-        self._sender.end()
+        self._seeder.leave()
         self._end()
         return self.outcome
 
@@ -242,12 +256,11 @@ class Rebuild:
         if born:
             self._mark(born)
             mark_now(self._store, self._keys, self._partitions)
+        self._seeder = _Restorer(self._store, self._keys, self._tiers)
 
     def _mark(self, born: bytes) -> None:
         """Use the keys of the crawl with the mark *born*."""
-        keys = replace(self._keys, born=born.decode("utf-8", "replace"))
-        self._keys = keys
-        self._sender = _Sender(self._store, keys, self._tiers)
+        self._keys = replace(self._keys, born=born.decode("utf-8", "replace"))
 
     def _end(self) -> None:
         calls = []
@@ -340,19 +353,19 @@ class Rebuild:
                     self._note_done(entry)
                 continue
             if not is_done:
-                self._sender.add(entry, queued=True)
+                self._push(entry, queued=True)
                 continue
             self._acked[digest] -= 1
             self._note_done(entry)
             if entry.mode != FORCE:
                 self._done.add(entry.mark)
-                self._sender.add(entry, queued=False)
+                self._push(entry, queued=False)
 
     def _restore(self, path: Path) -> None:
         for entry in self._pushes(path, unqueued=True):
             if entry.mode == TEST:
                 queued = bool(entry.queue) and entry.mark not in self._done
-                self._sender.add(entry, queued=queued)
+                self._push(entry, queued=queued)
         for again in self._put_again(path):
             digest = digest_of(again.queue, again.item)
             what = (again.partition, FORCE, LEAST_MARK, again.queue, again.item)
@@ -361,7 +374,7 @@ class Rebuild:
                 self._acked[digest] -= 1
                 self._note_done(entry)
             else:
-                self._sender.add(entry, queued=True)
+                self._push(entry, queued=True)
 
     def _put_again(self, path: Path) -> Iterator[PutAgain]:
         for entry in self._entries(path):
@@ -374,6 +387,24 @@ class Rebuild:
                 continue
             if entry.queue or unqueued:
                 yield entry
+
+    def _push(self, entry: Pushed, *, queued: bool) -> None:
+        """Push *entry*, or only mark it as seen."""
+        push = Push(TEST, entry.mark, "", 0, b"", entry)
+        if queued:
+            item = b"0" + entry.item[1:]
+            priority = split_name(entry.queue)[0]
+            tag = None if entry.mode == FORCE else entry
+            what = (entry.mark, entry.queue, priority, item, tag)
+            push = Push(entry.mode, *what, entry.due, entry.forced)
+        self._waiting.append((entry.partition, push))
+        if len(self._waiting) >= MAX_WAITING:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Send what was collected."""
+        self._seeder.push(self._waiting)
+        self._waiting.clear()
 
     def _note_done(self, entry: Pushed) -> None:
         self.outcome.done += 1
@@ -390,58 +421,3 @@ def fault_of(entry: Pushed | PutAgain) -> str:
     except CodecError as error:
         return str(error)
     return ""
-
-
-class _Sender:
-    """Collects pushes by partition and sends them."""
-
-    def __init__(
-        self, store: BlockingStore, keys: CrawlKeys, shape: SeenConfig
-    ) -> None:
-        self._store = store
-        self._pusher = Pusher(keys, shape)
-        self._unbroken = Unbroken(store)
-        self._waiting: dict[int, list[Push]] = defaultdict(list)
-        self._count = 0
-        self.marked = 0
-        """How many URLs were not seen before."""
-
-    def add(self, entry: Pushed, *, queued: bool) -> None:
-        """Push *entry*, or only mark it as seen."""
-        if queued:
-            item = b"0" + entry.item[1:]
-            priority = split_name(entry.queue)[0]
-            push = Push(entry.mode, entry.mark, entry.queue, priority, item)
-            push = push._replace(due=entry.due, forced=entry.forced)
-        else:
-            push = Push(TEST, entry.mark, "", 0, b"")
-        self._waiting[entry.partition].append(push)
-        self._count += 1
-        if self._count >= MAX_WAITING:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send what was collected."""
-        for partition, pushes in self._waiting.items():
-            for i in range(0, len(pushes), MAX_URLS):
-                self._send(partition, pushes[i : i + MAX_URLS])
-        self._store.run(self._pusher.forget_calls())
-        self._waiting.clear()
-        self._count = 0
-
-    def end(self) -> None:
-        """Make sure that the store has all of it, after the last push.
-
-        Raises:
-            PushForgotten: The store has gone back in time, and may lack some of it.
-        """
-        self._unbroken.require()
-
-    def _send(self, partition: int, pushes: list[Push]) -> None:
-        done = None
-        while done is None:
-            (call,) = joined([self._pusher.plan(partition, pushes)], alone=False)
-            (reply,) = self._store.call(call)
-            done = self._pusher.pushed(partition, reply, pushes)
-        for push, verdict in zip(pushes, done.verdicts, strict=True):
-            self.marked += push.mode != FORCE and verdict in (NEW, FORCE)
