@@ -144,7 +144,7 @@ def test_others_accept_both_and_so_do_we(crawled, tmp_path):
     warcs = sorted(crawled.cluster.warc_dir.glob("*.warc.gz"))
     subprocess.run([SCRIPTS / "warcio", "check", *warcs], check=True)
     for path in warcs:
-        fastwarc(["check", "--quiet", str(path)], standalone_mode=False)
+        assert not fastwarc(["check", "--quiet", str(path)], standalone_mode=False)
     for judge in judges:
         said, _ = judge.communicate()
         assert judge.returncode == 0, said

@@ -201,6 +201,7 @@ async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(
     await asked.wait()
     stopping = asyncio.ensure_future(a.heartbeat.stop())
     await running
+    assert not stopping.done()
     answered.set()
     await stopping
 
