@@ -1,6 +1,7 @@
 """``python -m benchmarks NAME [--quick] [--json]``.
 
-``python -m benchmarks compare COMMIT NAME`` runs it here and in another commit.
+``python -m benchmarks compare COMMIT NAME`` runs it here and in another commit, and
+``python -m benchmarks instructions --trace`` names what a link passes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from benchmarks import (
     recrawl,
     seen,
     start,
+    traced,
     warc,
 )
 from benchmarks.compare import compare
@@ -60,6 +62,8 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     if words[:1] == ["compare"]:
         return _compare(words[1:])
+    if [*words] == ["instructions", "--trace"]:
+        return traced.main()
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=sorted(BENCHMARKS))
     size = parser.add_mutually_exclusive_group()

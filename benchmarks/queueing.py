@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-import statistics
 import time
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +17,12 @@ import redis
 from scrapy import Request
 
 from benchmarks import peers
-from benchmarks.harness import Figures, Report, Stopwatch, alternate, environment
+from benchmarks.harness import Figures, Report, alternate, environment
 from benchmarks.links import urls as distinct
 from benchmarks.memory import emptied, settled
 from benchmarks.path import seen_path
-from benchmarks.server import ServerTime
-from frontier.cluster.lease import Leases, acquire_call
-from frontier.cluster.membership import Membership
-from frontier.model import Member, Order
+from frontier.cluster.lease import acquire_call
+from frontier.model import Order
 from frontier.queue.reserve import (
     Blame,
     ack_calls,
@@ -36,7 +32,7 @@ from frontier.queue.reserve import (
     reserve_call,
     reserved,
 )
-from frontier.store.client import BlockingStore, Call, Store
+from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
@@ -51,10 +47,6 @@ LENGTH = 70
 SLOWLOG = 100_000
 MOST = 128
 """URLs that a node reserves at once: twice `CONCURRENT_REQUESTS` of 64."""
-PARTITIONS = 1_024
-ROUNDS = 5
-RESERVED = 20_000
-"""URLs of one host that are reserved, 16 or 64 at a time."""
 DEEP = 1_000
 """Reservations that a dead node leaves in one partition."""
 
@@ -82,8 +74,6 @@ def run(server: Server, options: Options) -> Report:
     figures = Figures()
     for name, metrics in alternate(sizes.rounds, competitors):
         figures.add(name, metrics)
-    figures.add("frontier_leases", _leases(server))
-    figures.add("frontier_reserve", _reserving(server))
     for name, worst in _scripts(server).items():
         figures.add(name, {"script_ms_max": worst})
     ratios = {
@@ -141,62 +131,6 @@ def _scrapy_redis(server: Server, sizes: Sizes) -> dict[str, float]:
         enqueue(request)
     pace = few / (time.perf_counter() - begin)
     return {"bytes_per_url": (settled(server) - before) / few, "links_per_s": pace}
-
-
-def _leases(server: Server) -> dict[str, float]:
-    """What a lease costs the server and the node, in microseconds of CPU time."""
-    server.empty()
-    calls: dict[str, Callable[[Leases], Any]] = {
-        "acquire": lambda leases: leases.acquire(range(PARTITIONS)),
-        "look": lambda leases: leases.look(),
-        "release": lambda leases: leases.release(range(PARTITIONS)),
-    }
-
-    async def measure() -> dict[str, float]:
-        store = Store.from_settings({"REDIS_URL": server.url})
-        keys = CrawlKeys("frontier", "bench")
-        await store.call(Call.command("HSET", keys.meta(), "state", "open"))
-        me = Member("bench", 1)
-        place = Membership(store.run, keys, me, PARTITIONS, ttl=600.0)
-        await place.beat(busy=False, report=None)
-        leases = Leases(store.run, keys, place)
-        found: dict[str, list[float]] = defaultdict(list)
-        for _ in range(ROUNDS):
-            for name, call in calls.items():
-                spent, watch = ServerTime(server), Stopwatch()
-                spent.start()
-                await call(leases)
-                found[f"server_cpu_us_per_{name}"].append(spent.cpu() / PARTITIONS)
-                found[f"node_us_per_{name}"].append(watch.pace(PARTITIONS).node_us)
-        await store.close()
-        return {name: statistics.median(values) for name, values in found.items()}
-
-    return asyncio.run(measure())
-
-
-def _reserving(server: Server) -> dict[str, float]:
-    """What a URL costs the server if reserved with 15 or 63 others of its host."""
-    found: dict[str, list[float]] = defaultdict(list)
-    store = BlockingStore.from_settings({"REDIS_URL": server.url})
-    keys, queue = CrawlKeys("frontier", "bench").partition(0), "0:host.example"
-    items = [b"0https://host.example/%060d" % n for n in range(RESERVED)]
-    for _ in range(ROUNDS):
-        for many in (16, 64):
-            server.empty()
-            lease = _acquire(store, keys)
-            for first in range(0, RESERVED, 1_000):
-                server.client.rpush(keys.ready(queue), *items[first : first + 1_000])
-            server.client.hset(keys.counts, "ready", RESERVED)
-            calls = [reserve_call(keys, lease, Order.BFS, {queue: many})] * 20
-            trips = RESERVED // many // len(calls)
-            spent = ServerTime(server)
-            spent.start()
-            for _ in range(trips):
-                store.run(calls)
-            per_url = spent.cpu() / (trips * len(calls) * many)
-            found[f"server_cpu_us_per_url_of_{many}"].append(per_url)
-    store.close()
-    return {name: statistics.median(values) for name, values in found.items()}
 
 
 def _scripts(server: Server) -> dict[str, float]:

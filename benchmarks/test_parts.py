@@ -1,6 +1,8 @@
 """What benchmarks are made of; `tests/test_benchmarks.py` runs them."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -116,6 +118,15 @@ def test_a_server_is_stopped_when_its_block_fails():
     with pytest.raises(ProcessLookupError):
         os.kill(found["process"], 0)
     assert not found["socket"].exists()
+
+
+def test_a_link_is_traced_to_its_ack():
+    words = [sys.executable, "-m", "benchmarks", "instructions", "--trace"]
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
+    modules, scripts = map(str.split, done.stdout.splitlines())
+
+    assert {"scheduler.py", "node/outbox.py", "node/acks.py"} < {*modules}
+    assert {"queue_push", "queue_reserve", "queue_ack"} < {*scripts}
 
 
 def test_what_a_petabyte_takes_follows_from_what_was_measured():
