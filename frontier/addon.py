@@ -28,7 +28,12 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
-from frontier.session.launch import developing, heed_environment, spare_imports
+from frontier.session.launch import (
+    developing,
+    heed_environment,
+    spare_imports,
+    tell_unread,
+)
 
 spare_imports()  # what Python, Scrapy and the project have imported so far
 
@@ -114,6 +119,7 @@ class Addon:
         with one_message():
             if not Config.from_settings(settings).enabled:
                 raise NotConfigured("FRONTIER_ENABLED is False")
+            tell_unread(settings, os.environ)
             took_over = is_scrapy_redis(settings)
             take_over(settings, self._crawler.spidercls)
             session = session_of(self._crawler)

@@ -42,7 +42,7 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
 from frontier.cluster.job import Job
 from frontier.errors import ConfigurationError
-from frontier.settings.values import boolean, run_id
+from frontier.settings.values import PREFIX, boolean, nearest, run_id
 from frontier.store.address import ENVIRONMENT, REDIS_SETTINGS, given, redacted
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ VARIABLE = "FRONTIER_RUN_ID"
 """The environment variable, beside the setting of that name."""
 JOIN_ONLY = "FRONTIER_JOIN_ONLY"
 """The same for a replacement: what restarts nodes may set it for those alone."""
+READ = (VARIABLE, JOIN_ONLY, "FRONTIER_FEEDS")
+"""What nodes read in the environment, beside the server."""
 SCRAPYD = "_job"
 """The spider argument in which scrapyd passes the id of a job, its ``jobid``."""
 
@@ -241,3 +243,12 @@ def heed_environment(settings: BaseSettings, environment: Mapping[str, str]) -> 
             redacted(url),
         )
     settings.set("REDIS_URL", url, FROM_ENVIRONMENT)
+
+
+def tell_unread(settings: BaseSettings, environment: Mapping[str, str]) -> None:
+    """Warn of what looks like ours in *environment*, and no node or project reads."""
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and name not in {*READ, *settings}:
+            near = nearest(name, READ)
+            hint = f"; did you mean {near}?" if near else ": give it as a setting"
+            logger.warning("%s in the environment is not read%s", name, hint)

@@ -1,4 +1,4 @@
-"""``REDIS_URL`` in the environment names the server for nodes and commands alike."""
+"""What nodes and commands read in the environment, such as ``REDIS_URL``."""
 
 import json
 import re
@@ -71,6 +71,19 @@ def test_a_node_and_a_command_find_the_same_store_above_the_projects(nodes, serv
     found = json.loads(told.stdout)
     (crawl_id,) = re.findall(r"is in crawl (\S+)", nodes.text_of("a"))
     assert (found["crawl_id"], found["state"]) == (crawl_id, "finished")
+
+
+def test_a_node_names_the_variables_that_it_does_not_read(nodes, servers, monkeypatch):
+    monkeypatch.setenv("FRONTIER_RUNID", "monday")
+    monkeypatch.setenv("FRONTIER_PARTITIONS", "64")
+    nodes.made(url=servers("any").url).run()
+
+    assert nodes.wait() == [0]
+    told = re.findall(r"(\S+) in the environment is not read(.*)", nodes.text_of("a"))
+    assert told == [
+        ("FRONTIER_PARTITIONS", ": give it as a setting"),
+        ("FRONTIER_RUNID", "; did you mean FRONTIER_RUN_ID?"),
+    ]
 
 
 @pytest.mark.parametrize(
