@@ -120,15 +120,17 @@ class CookiesMiddleware(BaseCookies):
             self._tell_of_key(request)
             super().process_request(request)
             return
-        if not self._session.node.parts[shared.Cookies].is_current(jar):
-            async with jar.lock:
-                await self._refresh(jar)
-        if not request.cookies:
+        is_current = self._session.node.parts[shared.Cookies].is_current
+        if is_current(jar) and not request.cookies:
             super().process_request(request)
             return
-        async with jar.lock:  # Scrapy puts the request's own cookies into the jar
-            super().process_request(request)
-            changed = await self._store(jar)
+        async with (
+            jar.lock
+        ):  # held to the end: the next ones are to have its own cookies
+            if not is_current(jar):
+                await self._refresh(jar)
+            super().process_request(request)  # puts those into Scrapy's jar
+            changed = bool(request.cookies) and await self._store(jar)
         if changed:
             await asyncio.sleep(shared.FRESH)
 

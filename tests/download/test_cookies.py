@@ -143,6 +143,12 @@ async def test_a_requests_own_cookies_are_shared_as_scrapy_keeps_them(node):
     assert await b.sends(WWW) == {"s=1"} == await a.sends(WWW)
 
 
+async def test_requests_are_sent_with_what_those_before_them_had(node):
+    a, sent = node(), {"s=1"}
+
+    assert [*await asyncio.gather(a.sends(WWW, {"s": "1"}), a.sends(WWW))] == [sent] * 2
+
+
 async def test_a_response_that_changes_nothing_writes_nothing(node, db, crawl):
     a = node()
     for _ in range(3):
