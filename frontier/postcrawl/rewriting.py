@@ -150,16 +150,18 @@ def rewrite(
     """
     if is_url(os.fspath(out)):
         raise Unwritable(f"{out}: a file elsewhere is only read; name a directory")
-    made = note_of(path, todo.directory)
-    where = os.fspath(out), todo.wanted
-    is_done = made is not None and (made.made, made.wanted) == where and is_made(made)
-    is_in_place = out.resolve() == path.resolve()
-    if made is not None and is_done and (not made.kept or is_in_place):
-        progress(made.bytes_before)
-        return made
     mode = mode_of_environment()
     make_directory(out.parent, mode)
     with rewriting(out, mode) as new:
+        made = note_of(path, todo.directory)
+        where = os.fspath(out), todo.wanted
+        is_done = (
+            made is not None and (made.made, made.wanted) == where and is_made(made)
+        )
+        is_in_place = out.resolve() == path.resolve()
+        if made is not None and is_done and (not made.kept or is_in_place):
+            progress(made.bytes_before)
+            return made
         manifest = stored_manifest(place_of(path, todo.directory))
         if manifest is None:
             raise StaleManifest(str(path))

@@ -144,6 +144,10 @@ def test_in_place_an_original_may_have_moved(new_warc, tmp_path):
     done = run("apply", manifests, "--in-place", "--workers=1")
 
     assert (done["replaced"], done["records_left"]) == (2, [])
+    # A process that was killed just before its last rename leaves this.
+    (files / "a.warc.gz.open").write_bytes((files / "a.warc.gz").read_bytes())
+    assert run("apply", manifests, "--in-place")["replaced"] == 2
+    assert not list(files.glob("*.open"))
     again = tmp_path / "again"
     run("restore", files, "-o", again)
     assert blocks(again) == was
