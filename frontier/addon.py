@@ -49,7 +49,6 @@ from frontier.downloadermiddlewares import (
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import heed_log_format, leave_out
-from frontier.seeds.redis_feed import release
 from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
 from frontier.session.session import one_message, session_of
 from frontier.settings.config import Config
@@ -137,6 +136,8 @@ class Addon:
     def _leave_start_urls(self) -> None:
         """Keep a spider of scrapy-redis from taking start URLs or waiting for any."""
         if self._crawler.spider is not None:
+            from frontier.seeds.redis_feed import release
+
             release(self._crawler, self._crawler.spider)
 
 

@@ -203,10 +203,6 @@ class Parts:
         self._of: dict[type[Part], Part] = {}
         self._hooks: dict[Any, list[Any]] = {}
 
-    def get(self, kind: type[_Part]) -> _Part | None:
-        """The part of that *kind*, if there is one."""
-        return self[kind] if kind in self._of else None
-
     def __getitem__(self, kind: type[_Part]) -> _Part:
         """The part of that *kind*."""
         return cast("_Part", self._of[kind])

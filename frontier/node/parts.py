@@ -1,7 +1,8 @@
 """The features of a node, in their order: the one module that knows them all.
 
-To take a feature out, delete its package and its line here. The kernel calls hooks in
-this order; see `frontier.node.context.Part`.
+To take a feature out, delete its package and its lines here. The kernel calls hooks in
+this order; see `frontier.node.context.Part`. The archive and the journal are imported
+only where settings ask for them: they bring a quarter of all modules along.
 """
 
 from __future__ import annotations
@@ -14,28 +15,30 @@ from typing_extensions import override
 
 from frontier.errors import ConfigurationError
 from frontier.files import mode_of
-from frontier.node.archiving import INDEX_TIMEOUT, Archive, claim
 from frontier.node.context import Features, Part
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
 from frontier.node.gone_nodes import GoneNodes
 from frontier.node.host_addresses import AddressClasses
 from frontier.node.imported import Imported
-from frontier.node.journal.entries import Header
-from frontier.node.journal.writer import Journal, refuse_lost
 from frontier.settings.values import SEEDS
 from frontier.store.client import BlockingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from frontier.node.archiving import Archive
     from frontier.node.crawl_limits import Limits
+    from frontier.node.journal.writer import Journal
     from frontier.node.node import Node
     from frontier.store.keys import CrawlKeys
 
 
 class AllFeatures(Features):
     """The features of nodes in a crawl with *limits*."""
+
+    archive: Archive | None = None
+    """The archive of the node, if it has one."""
 
     def __init__(self, limits: Limits = NO_LIMITS) -> None:
         self._limits = limits
@@ -45,8 +48,14 @@ class AllFeatures(Features):
         """Whether no other crawl has the name of *keys*, in journals or the index."""
         config = node.config
         if config.journal_dir is not None:
+            from frontier.node.journal.writer import refuse_lost
+
             await refuse_lost(node.store.run, config.journal_dir, keys)
-        return not config.warc_enabled or await claim(config, node.settings, keys)
+        if not config.warc_enabled:
+            return True
+        from frontier.node.archiving import claim
+
+        return await claim(config, node.settings, keys)
 
     @override
     async def open(self, node: Node) -> tuple[Part, ...]:
@@ -77,6 +86,8 @@ class AllFeatures(Features):
         return (*parts, Spending(node, self._limits))
 
     async def _archive(self, node: Node) -> Archive:
+        from frontier.node.archiving import INDEX_TIMEOUT, Archive
+
         store = BlockingStore.from_settings(node.settings, INDEX_TIMEOUT)
         named, born = node.keys.crawl_id, node.keys.born
         facts = (node.config, store, named, node.settings, born)
@@ -84,9 +95,13 @@ class AllFeatures(Features):
         node.opened.push_async_callback(archive.close)
         archive.on_room = node.owner.on_ready
         await node.reach(archive.enter)
+        self.archive = archive
         return archive
 
     async def _journal(self, node: Node, directory: Path) -> Journal:
+        from frontier.node.journal.entries import Header
+        from frontier.node.journal.writer import Journal
+
         keys, config, job = node.keys, node.config, node.launch.job
         names = (keys.namespace, keys.crawl_id, node.spider, config.node_id)
         header = Header(*names, node.shape, keys.born, job.stored() if job else "")

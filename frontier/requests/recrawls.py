@@ -124,14 +124,12 @@ class Recrawls(Part):
         self._session = session_of(crawler)
         config = self._session.config
         default = schedule_of(config)
-        self.is_on = default.kind is not Kind.OFF
-        """Whether requests are put back at all."""
         self._default = Rules(default)
         self._live: Live[Rules] | None = None
         self._under_way: WeakValueDictionary[Any, Delivery] = WeakValueDictionary()
         """The deliveries of visits that are not over, by `_key` of their request."""
         self._told: set[str] = set()
-        if self.is_on and config.recrawl_rules is not None:
+        if config.recrawl_rules is not None:
             self._live = Live(rules_file(config.recrawl_rules, default), RELOAD)
             self._live.load()
 

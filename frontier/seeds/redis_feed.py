@@ -200,19 +200,14 @@ def request_of(text: str) -> Request:
     return FormRequest(url, formdata=given, **made) if given else Request(url, **made)
 
 
-def open_feed(crawler: Crawler, node: Node, spider: Spider) -> None:
-    """Take the entries of *spider*'s feed, if it has one.
+def open_feed(crawler: Crawler, node: Node, spider: Spider, key: str) -> None:
+    """Take the entries of *key*, in which ``%(name)s`` is the name of *spider*.
 
-    It has one if ``REDIS_START_URLS_KEY`` is set or the spider has a ``redis_key``. A
-    spider of scrapy-redis's own is kept from taking entries itself: they would be lost
-    if its node died.
+    A spider of scrapy-redis's own is kept from taking entries itself: they would be
+    lost if its node died.
     """
-    chosen = getattr(spider, "redis_key", None)
-    key = chosen or crawler.settings.get("REDIS_START_URLS_KEY")
-    if not key:
-        return
     release(crawler, spider)
-    StartFeed(crawler, node, spider, str(key) % {"name": spider.name})
+    StartFeed(crawler, node, spider, key % {"name": spider.name})
 
 
 def release(crawler: Crawler, spider: Spider) -> None:

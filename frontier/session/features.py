@@ -1,7 +1,8 @@
 """The features that see Scrapy's requests: the one module that knows them all.
 
 Those of a node are in `frontier.node.parts`. They are in the order in which the hooks
-of `frontier.node.context.Part` are called, after those of the node.
+of `frontier.node.context.Part` are called, after those of the node. What few crawls
+have is imported when one has it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,8 @@ from typing import TYPE_CHECKING, Any
 from frontier.download.back_off import LeftAlone
 from frontier.download.hops import Hops
 from frontier.download.politeness import LeaseGuard
-from frontier.feeds.rounds import Rounds
 from frontier.requests.discovery import noting_of
 from frontier.requests.left_out import LeftOut
-from frontier.requests.recrawls import Recrawls
-from frontier.seeds.redis_feed import open_feed
 from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import one_message, session_of
 
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from frontier.queue.item import Codec
+    from frontier.requests.recrawls import Recrawls
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +36,12 @@ class SpiderFeatures:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._session = session_of(crawler)
-        with one_message():
-            self._recrawls = Recrawls(crawler)
+        self._recrawls: Recrawls | None = None
+        if self._session.config.recrawl != "off":
+            from frontier.requests.recrawls import Recrawls
+
+            with one_message():
+                self._recrawls = Recrawls(crawler)
 
     async def open(
         self, spider: Spider, codec: Codec, drop: Callable[[Request], bool] | None
@@ -55,18 +58,24 @@ class SpiderFeatures:
         session.follow_output(drop, noting_of(session), hops.of_errback)
         if session.took_over:
             await tell_of_leftovers(node, crawler.settings, spider)
-        open_feed(crawler, node, spider)
+        key = getattr(spider, "redis_key", None)
+        if key := key or crawler.settings.get("REDIS_START_URLS_KEY"):
+            from frontier.seeds.redis_feed import open_feed
+
+            open_feed(crawler, node, spider, str(key))
         # Last, and only one of the two: what it does before an ack covers all others.
         sites: Any = getattr(spider, "feed_sites", None)
         if sites is not None:
+            from frontier.feeds.rounds import Rounds
+
             session.component(Rounds).open(node, spider, sites)
-        if sites is None and self._recrawls.is_on:
+            if self._recrawls is not None:
+                logger.warning(
+                    "FRONTIER_RECRAWL has no effect on a spider that follows feeds: "
+                    "the waits of their sites say when its pages are fetched"
+                )
+        elif self._recrawls is not None:
             self._recrawls.open(codec)
-        elif self._recrawls.is_on:
-            logger.warning(
-                "FRONTIER_RECRAWL has no effect on a spider that follows feeds: the "
-                "waits of their sites say when its pages are fetched"
-            )
 
     def _guard(self, hops: Hops) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""

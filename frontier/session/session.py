@@ -35,7 +35,6 @@ from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
 from frontier.errors import FrontierError, KeyDamaged, NodeStopped, RunOver
 from frontier.metrics.exposition import require_library
-from frontier.node.archiving import Archive
 from frontier.node.context import Part
 from frontier.node.crawl_limits import Spending
 from frontier.node.ends import REFUSED, RUN_OVER, STOPPED, limit_of_spider
@@ -88,6 +87,7 @@ if TYPE_CHECKING:
     from frontier.metrics.exporter import Exporter
     from frontier.metrics.node import Reading
     from frontier.model import Stored
+    from frontier.node.archiving import Archive
     from frontier.node.context import Owner
     from frontier.node.delivery import Delivery
     from frontier.node.ends import End
@@ -304,7 +304,7 @@ class Session(Part):
         if self.config.metrics_port:
             require_library("FRONTIER_METRICS_PORT")
         self._exporter: Exporter | None = None
-        self._limits = limits_of(crawler.settings, self.config)
+        self._features = AllFeatures(limits_of(crawler.settings, self.config))
         self._counts: Counts | None = None
         self._output: SpiderOutput | None = None
         self._live: LiveSettings | None = None
@@ -349,7 +349,7 @@ class Session(Part):
             spider=spider.name,
             concurrency=concurrency_of(settings),
             launch=Launch(run_of(spider, self._run_id), job, self._join_only),
-            features=AllFeatures(self._limits),
+            features=self._features,
         )
         node.stopping = self._stopping
         self.node = node
@@ -496,7 +496,7 @@ class Session(Part):
     @property
     def archive(self) -> Archive | None:
         """The archive of this node, if it has one."""
-        return self.node.parts.get(Archive)
+        return self._features.archive
 
     @functools.cached_property
     def fingerprints(self) -> Fingerprints:
