@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, NotConfigured
 
+from frontier.cluster.seed_lock import DONE, TAKEN
 from frontier.errors import CoordinationError, StoreError, WriterStopped
 from frontier.node.ends import START_FAILED, UNDONE
 from frontier.queue.reserve import all_notes_call, deadly_in
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.cluster.crawls import StartLock
+    from frontier.cluster.seed_lock import SeedLock
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ class StartMiddleware:
                     )
                     session.on_end(UNDONE)
             await node.acks.settle(())
-            await lock.done()
+            await node.run([lock.loaded_call()])
             node.has_seeds = True
         except CloseSpider as error:
             session.end_by_spider(error)
@@ -132,17 +133,22 @@ class StartMiddleware:
                 item_or_request.meta.setdefault("is_start_request", True)
             yield item_or_request
 
-    async def _acquire(self, lock: StartLock) -> bool:
+    async def _hold(self, lock: SeedLock) -> str:
+        """Take or renew *lock*; what became of that."""
+        return lock.read(await self._session.node.run(lock.hold_calls()))[0]
+
+    async def _acquire(self, lock: SeedLock) -> bool:
         """Wait for *lock*; return false once another node has loaded the seeds."""
         session = self._session
         waits = pauses()  # few seeds are loaded quickly, and many nodes may wait
-        while (state := await lock.acquire()) == "taken":
+        while (state := await self._hold(lock)) == TAKEN:
             session.start_salt = lock.start_salt
             session.knows_start.set()
             await asyncio.sleep(min(next(waits), session.config.lease_ttl / 5))
         session.start_salt = lock.start_salt
         session.knows_start.set()
-        if state == "done":
+        if state == DONE:
+            await session.node.run([lock.release_call()])
             session.node.has_seeds = True
             logger.info("another node of this crawl has loaded the seeds")
             await session.node.tell_if_empty()
@@ -151,12 +157,12 @@ class StartMiddleware:
         session.deadly = deadly_in((await session.node.run([ask]))[0])
         return True
 
-    async def _renew(self, lock: StartLock) -> None:
+    async def _renew(self, lock: SeedLock) -> None:
         """Keep *lock*, until cancelled."""
         while True:
             await asyncio.sleep(self._session.config.lease_ttl / 3)
             try:
-                await lock.acquire()
+                await self._hold(lock)
             except NOT_OF_START as error:
                 self._session.node.fail(error)
                 return

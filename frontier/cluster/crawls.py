@@ -36,7 +36,6 @@ from frontier.store.keys import (
     check_schema,
     is_same,
 )
-from frontier.store.lock import hold_calls, is_held, release_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -380,52 +379,6 @@ def carry_call(keys: CrawlKeys) -> Call:
     these marks mean nothing to a crawl that they are carried over to.
     """
     return Call.command("HSETNX", keys.meta(), "start_salt", secrets.token_hex(8))
-
-
-class StartLock:
-    """The right to load one seed list, held by one node at a time."""
-
-    def __init__(
-        self, run: Run, keys: CrawlKeys, start_id: str, node_id: str, *, ttl: float
-    ) -> None:
-        self._run = run
-        self._keys = keys
-        self._lists, self._start_id = keys.seed_lists(), start_id
-        self._lock = keys.start_lock(start_id), node_id
-        self._ttl_ms = int(ttl * 1000)
-        self.start_salt = b""
-        """The salt of `carry_call`, once `acquire` has read it; empty without one."""
-
-    async def acquire(self) -> str:
-        """Take or renew the lock; return ``yours``, ``taken`` or ``done``.
-
-        Raises:
-            CrawlLost: The crawl is not in the store any more.
-        """
-        fields = ("state", "born", "start_salt")
-        *held, about, state = await self._run(
-            [
-                *hold_calls(*self._lock, self._ttl_ms),
-                Call.command("HMGET", self._keys.meta(), *fields),
-                Call.command("HGET", self._lists, self._start_id),
-            ]
-        )
-        if about[0] is None or (about[1] or b"").decode() != self._keys.born:
-            raise CrawlLost(self._keys.crawl_id)
-        self.start_salt = about[2] or b""
-        if state is not None:
-            await self._run([release_call(*self._lock)])
-            return "done"
-        return "yours" if is_held(held) else "taken"
-
-    async def done(self) -> None:
-        """Note that every seed is in the store."""
-        note = [("HSET", self._lists, self._start_id, "done"), ("DEL", self._lock[0])]
-        await self._run([Call.txn(is_same(self._keys), note)])
-
-    async def release(self) -> None:
-        """Release the lock, if it is held here, before all seeds are loaded."""
-        await self._run([release_call(*self._lock)])
 
 
 def _said(state: bytes) -> str:

@@ -29,13 +29,14 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from frontier.cluster import crawls
 from frontier.cluster.controls import Change, change, operator
+from frontier.cluster.seed_lock import SeedLock
 from frontier.cluster.shared_settings import FINGERPRINTER, crawl_settings
 from frontier.errors import CodecError, ConfigurationError
 from frontier.files import creating
 from frontier.migrate.scrapy_redis import ItemFault, request_of
 from frontier.node.archiving import claim
 from frontier.requests.stored_request import Allowed
-from frontier.seeds.load_once import Seeder, SeedLock
+from frontier.seeds.load_once import Seeder
 from frontier.seeds.push import Pushes
 from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import (

@@ -156,8 +156,8 @@ class Leaving:
         if graceful or self._node.has_failed(KeyDamaged):
             await self._despite(inbox.put_back(list(inbox.open.values())))
         await self._despite(self._node.deliveries.give_back())
-        if self._node.start_lock is not None:
-            await self._despite(self._node.start_lock.release())
+        if (lock := self._node.start_lock) is not None:
+            await self._despite(self._node.run([lock.release_call()]))
         held = list(leases.held)
         # Other nodes take what a node that is off the map has not given back.
         with contextlib.suppress(StoreUnavailable):

@@ -28,6 +28,7 @@ from frontier.cluster import crawls, endings
 from frontier.cluster.crawls import LIMIT
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
+from frontier.cluster.seed_lock import SeedLock
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import (
     CrawlLost,
@@ -141,7 +142,7 @@ class Node:
     """Whether URLs may come from elsewhere when nothing is queued."""
     stats_of_all: Mapping[str, int] = {}
     """The counts of all nodes, once this one has left as the last."""
-    start_lock: crawls.StartLock | None = None
+    start_lock: SeedLock | None = None
     """The lock on the seed list that this node loads, or has loaded."""
     telling: asyncio.Task[None] | None = None
     """Finds out how the crawl has ended, and tells the owner."""
@@ -443,15 +444,10 @@ class Node:
         is_there = not self.deliveries.has_lost(reservation.delivery)
         return is_there and self.leases.covers(reservation.lease)
 
-    def lock_start(self, start_id: str) -> crawls.StartLock:
+    def lock_start(self, start_id: str) -> SeedLock:
         """The lock on a seed list, which this node gives back when it leaves."""
-        self.start_lock = crawls.StartLock(
-            self.run,
-            self.keys,
-            start_id,
-            self.config.node_id,
-            ttl=self.config.lease_ttl,
-        )
+        ttl_ms, me = int(self.config.lease_ttl * 1000), self.config.node_id
+        self.start_lock = SeedLock(self.keys, start_id, me, ttl_ms=ttl_ms)
         return self.start_lock
 
     def report(self) -> dict[str, Any]:

@@ -23,12 +23,13 @@ from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.project import get_project_settings
 
 from frontier.cluster.crawls import BY_FINGERPRINT
+from frontier.cluster.seed_lock import SeedLock
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
 from frontier.files import open_input
 from frontier.requests.identities import Identities
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
-from frontier.seeds.load_once import Seeder, SeedLock
+from frontier.seeds.load_once import Seeder
 from frontier.seeds.push import Pushes
 from frontier.seeds.read import Line, SeedFault, lines, read_line
 from frontier.seen.config import seen_config

@@ -4,27 +4,20 @@ What always holds:
 
 1.  A seed is tested and queued in one step, so a list that is loaded again, in
     whole or in part, queues nothing twice.
-2.  One command at a time loads a list, under a lock that expires by itself. With the
-    lock it is stored how many lines of the list are in the store: whoever loads it
-    next begins after these. A line counts only after it was pushed.
+2.  One command at a time loads a list (`frontier.cluster.seed_lock`), and a line counts
+    as done only after it was pushed.
 3.  Pushes go through an outbox like a node's. One that is sent again because its reply
     was lost is done once. If a server was restarted or replaced while seeds were
     loaded, it may have forgotten some: then no line of the list counts.
-4.  The crawl does not end while seeds are being loaded, nor just after: the nodes have
-    time to find what was queued.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
-import socket
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import CrawlClosed, CrawlLost, StoreUnavailable
+from frontier.errors import StoreUnavailable
 from frontier.node.hints import hint_calls
 from frontier.node.outbox import Outbox
 from frontier.queue.push import ARE_SEEN, NEW, Pusher, Unbroken
@@ -32,82 +25,15 @@ from frontier.store.client import Call
 from frontier.store.keys import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from frontier.queue.push import Push
     from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
-LOCK_MS = 10_000
-"""How long a lock lasts, and keeps the crawl open, without being renewed."""
-GRACE_MS = 3_000
-"""How long the crawl stays open after the last seed."""
 HINT_MS = 30_000
 """How long a hint is kept for a node that does not read it."""
-PAUSE = 0.5
-"""Seconds between two attempts to take a lock that another command has."""
-
-
-class SeedLock:
-    """The right of *holder*, or of this object, to load a seed list into a crawl.
-
-    *on_wait* is called, once, if another command has it.
-    """
-
-    def __init__(
-        self,
-        keys: CrawlKeys,
-        list_id: str,
-        holder: str = "",
-        on_wait: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._crawl_id = keys.crawl_id
-        self._names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
-        self._names.append(keys.seeding())
-        unique = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._given = [list_id, holder or unique]
-        self._on_wait = on_wait
-
-    def hold_call(self, lines: int = 0) -> Call:
-        """The call that takes or renews the lock, with *lines* of the list done.
-
-        It returns ``yours`` and how many lines really are done; or ``taken``,
-        ``closed`` or ``lost``.
-        """
-        return Call.to("seed_hold", self._names, [*self._given, LOCK_MS, lines])
-
-    def done_call(self) -> Call:
-        """The call that ends the lock as the whole list is in the store.
-
-        The list is forgotten.
-        """
-        return Call.to("seed_done", self._names, [*self._given, GRACE_MS])
-
-    def start_over_call(self) -> Call:
-        """The call after which the next load of the list begins with its first line."""
-        return Call.command("HDEL", self._names[1], self._given[0])
-
-    def hold(self, store: BlockingStore, lines: int = 0) -> int:
-        """Take or renew the lock, with *lines* done; return how many really are.
-
-        Waits while another command has the lock.
-
-        Raises:
-            CrawlClosed: The crawl has ended.
-            CrawlLost: It is not in the store any more.
-        """
-        waited = False
-        while True:
-            state, known = store.call(self.hold_call(lines))
-            if state == b"yours":
-                return int(known)
-            if state != b"taken":
-                raise (CrawlLost if state == b"lost" else CrawlClosed)(self._crawl_id)
-            if not waited:
-                waited = True
-                self._on_wait()
-            time.sleep(PAUSE)
 
 
 class _Silent(Exception):

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 from scrapy import FormRequest, Request, signals
 from typing_extensions import override
 
+from frontier.cluster.seed_lock import YOURS, SeedLock
 from frontier.errors import FrontierError
 from frontier.requests.stored_request import Allowed
 from frontier.scrapy_internals import wake_engine
-from frontier.seeds.load_once import SeedLock
 from frontier.session.emitter import PAUSE, Emitter
 from frontier.status.validate import printable
 from frontier.store.client import Call
@@ -126,8 +126,8 @@ class StartFeed(Emitter):
         """Take the entries that are there; return the seconds until the next look."""
         if not await self._count():
             return PAUSE
-        ((state, _),) = await self._node.run([self._lock.hold_call()])
-        if state != b"yours":
+        state, _ = self._lock.read(await self._node.run(self._lock.hold_calls(0)))
+        if state != YOURS:
             return PAUSE
         try:
             return 0.0 if await self._take() else PAUSE

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from frontier.cluster.controls import RETRIED, Change, change, operator
 from frontier.cluster.endings import reopen
+from frontier.cluster.seed_lock import SeedLock
 from frontier.errors import CrawlClosed
 from frontier.queue.dead_letters import counted, letters, revive
 from frontier.queue.hosts import forget
 from frontier.queue.priority import split_name
-from frontier.seeds.load_once import SeedLock, tell_holders
+from frontier.seeds.load_once import tell_holders
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
 from frontier.urls.partition import SPREAD, host_of_shard, queue_key

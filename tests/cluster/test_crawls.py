@@ -1,9 +1,10 @@
 import pytest
 
-from frontier.cluster.crawls import Launch, StartLock, carry_call, enter
+from frontier.cluster.crawls import Launch, carry_call, enter
 from frontier.cluster.endings import cancel, finish
 from frontier.cluster.job import Job
 from frontier.cluster.membership import Membership
+from frontier.cluster.seed_lock import SeedLock
 from frontier.errors import (
     ConfigurationError,
     CrawlClosed,
@@ -256,19 +257,23 @@ async def test_a_busy_node_keeps_the_crawl_open_as_long_as_it_lives(
 def lock(store, crawl):
     """Make a node's lock on a seed list."""
 
-    def lock(node="a", start_id="list", run=store.run, ttl=TTL):
-        return StartLock(run, crawl, start_id, node, ttl=ttl)
+    class Lock(SeedLock):
+        async def acquire(self):
+            return self.read(await store.run(self.hold_calls()))[0]
+
+    def lock(node="a", ttl=TTL):
+        return Lock(crawl, "list", node, ttl_ms=int(ttl * 1000))
 
     return lock
 
 
-async def test_one_node_loads_a_seed_list(lock):
+async def test_one_node_loads_a_seed_list(lock, store):
     a, b = lock("a"), lock("b")
 
     assert await a.acquire() == "yours"
     assert await b.acquire() == "taken"
     assert await a.acquire() == "yours"
-    await a.done()
+    await store.run([a.loaded_call()])
     assert await b.acquire() == await a.acquire() == "done"
 
 

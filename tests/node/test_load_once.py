@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
+from frontier.cluster.seed_lock import SeedLock
 from frontier.errors import KeyDamaged, PushForgotten
 from frontier.queue.push import FORCE
-from frontier.seeds.load_once import Seeder, SeedLock
+from frontier.seeds.load_once import Seeder
 from frontier.seen.config import SeenConfig
 from frontier.store.client import BlockingStore
 

@@ -1,0 +1,150 @@
+"""Seed lists: who loads one into a crawl, and how far it is.
+
+What always holds:
+
+1.  One node or command at a time loads a list, under a lock that expires unless it is
+    renewed.
+2.  A list that a node has loaded stays known as done. A command notes how many lines of
+    its list are in the store: whoever loads it next begins after these.
+3.  While a command loads a list the crawl does not end, nor just after: the nodes have
+    time to find what was queued. A node that loads one is busy, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import CrawlClosed, CrawlLost
+from frontier.store.calls import NOW, Call, Later
+from frontier.store.keys import is_same
+from frontier.store.lock import hold_calls, is_held, release_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from frontier.store.calls import Argument, Command, Condition
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+YOURS, TAKEN, DONE, CLOSED = "yours", "taken", "done", "closed"
+"""The lock is the caller's, or another's; or a node has loaded the list, or the crawl
+has ended."""
+LOCK_MS = 10_000
+"""How long a command's lock lasts, and keeps the crawl open, without being renewed."""
+GRACE_MS = 3_000
+"""How long the crawl stays open after a command's last seed."""
+PAUSE = 0.5
+"""Seconds between two attempts of a command to take a lock that another has."""
+
+
+class SeedLock:
+    """The right of *holder*, or of this process, to load a seed list into a crawl.
+
+    *on_wait* is called, once, if `hold` has to wait for another command.
+    """
+
+    def __init__(
+        self,
+        keys: CrawlKeys,
+        list_id: str,
+        holder: str = "",
+        *,
+        ttl_ms: int = LOCK_MS,
+        on_wait: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._keys = keys
+        self._list_id = list_id
+        unique = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._key, self._holder = keys.start_lock(list_id), holder or unique
+        self._ttl_ms, self._on_wait = ttl_ms, on_wait
+        self.start_salt = b""
+        """The salt of `carry_call`, once `read` has seen it; empty without one."""
+
+    def hold_calls(self, lines: int | None = None) -> list[Call]:
+        """The calls that take or renew the lock, whose replies `read` reads.
+
+        A command gives how many *lines* of the list it knows to be in the store.
+        """
+        keys, meta = self._keys, self._keys.meta()
+        calls = hold_calls(self._key, self._holder, self._ttl_ms)
+        calls.append(Call.command("HMGET", meta, "state", "born", "start_salt"))
+        calls.append(Call.command("HGET", keys.seed_lists(), self._list_id))
+        if lines is not None:
+            mine = self._is_mine(("HGET", meta, "state"), "open")
+            noted: list[Any] = [
+                ("ZADD", keys.seeding(), Later(self._ttl_ms), self._list_id),
+                ("ZREMRANGEBYSCORE", keys.seeding(), "-inf", NOW),
+            ]
+            if lines:
+                noted.append(("HSET", keys.seed_lists(), self._list_id, lines))
+            calls.append(Call.txn(mine, noted))
+        return calls
+
+    def read(self, replies: Sequence[Any]) -> tuple[str, int]:
+        """How it is with the lock, and how many lines of the list are done.
+
+        Raises:
+            CrawlLost: The crawl is not in the store any more.
+        """
+        (state, born, salt), known = replies[2], replies[3] or b"0"
+        if state is None or (born or b"").decode() != self._keys.born:
+            raise CrawlLost(self._keys.crawl_id)
+        self.start_salt = salt or b""
+        if known == DONE.encode():
+            return DONE, 0
+        if not is_held(replies[:2]):
+            return TAKEN, 0
+        return (YOURS if state == b"open" else CLOSED), int(known)
+
+    def loaded_call(self) -> Call:
+        """The call with which a node notes that every seed is in the store."""
+        lists = self._keys.seed_lists()
+        note = [("HSET", lists, self._list_id, DONE), ("DEL", self._key)]
+        return Call.txn(is_same(self._keys), note)
+
+    def done_call(self) -> Call:
+        """The call with which a command ends. The list is forgotten."""
+        keys = self._keys
+        ended = [
+            ("DEL", self._key),
+            ("HDEL", keys.seed_lists(), self._list_id),
+            ("ZADD", keys.seeding(), Later(GRACE_MS), self._list_id),
+        ]
+        return Call.txn(self._is_mine(("EXISTS", keys.meta()), 1), ended)
+
+    def _is_mine(self, also: Command, reply: Argument) -> list[Condition]:
+        """The conditions of a call for who has the lock, and has *reply* to *also*."""
+        return [(("GET", self._key), self._holder), (also, reply)]
+
+    def release_call(self) -> Call:
+        """The call that gives the lock back, if it is held, before all is loaded."""
+        return release_call(self._key, self._holder)
+
+    def start_over_call(self) -> Call:
+        """The call after which the next load of the list begins with its first line."""
+        return Call.command("HDEL", self._keys.seed_lists(), self._list_id)
+
+    def hold(self, store: BlockingStore, lines: int = 0) -> int:
+        """Take or renew the lock, with *lines* done; return how many really are.
+
+        Waits while another command has it.
+
+        Raises:
+            CrawlClosed: The crawl has ended.
+            CrawlLost: It is not in the store any more.
+        """
+        waited = False
+        while True:
+            state, known = self.read(store.run(self.hold_calls(lines)))
+            if state == YOURS:
+                return max(known, lines)
+            if state == CLOSED:
+                raise CrawlClosed(self._keys.crawl_id)
+            if not waited:
+                waited = True
+                self._on_wait()
+            time.sleep(PAUSE)
