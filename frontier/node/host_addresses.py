@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from frontier.node.context import Part
 from frontier.store.client import Call
+from frontier.store.keys import is_same
 from frontier.urls.addresses import PUBLIC, SAID
 
 if TYPE_CHECKING:
@@ -100,18 +101,20 @@ class AddressClasses(Part):
         return how == TYPED or kind == PUBLIC or PUBLIC not in self._said
 
     async def _ask(self, kind: str, how: str) -> None:
-        field = f"address:{kind}" if kind else ""
-        call = Call.to(
-            "address_say", [self._keys.meta()], [field, how, self._keys.born]
-        )
+        meta = self._keys.meta()
+        then = [("HMGET", meta, *(f"address:{name}" for name in SAID))]
+        if kind:  # what a seed spells stays, whatever other seeds lead to
+            note = "HSET" if how == TYPED else "HSETNX"
+            then.insert(0, (note, meta, f"address:{kind}", how))
         began = self._clock()
-        (reply,) = await self._outage_retry.retry([call])
+        call = Call.txn(is_same(self._keys), then)
+        (replies,) = await self._outage_retry.retry([call])
         self._asked = began
-        if not isinstance(reply, list):  # the crawl is lost, which its heartbeat tells
+        if replies is None:  # the crawl is lost, which its heartbeat tells
             return
         self._said = {
             name: TYPED if value == TYPED.encode() else NAMED
-            for name, value in zip(SAID, reply, strict=True)
+            for name, value in zip(SAID, replies[-1], strict=True)
             if value is not None
         }
         typed = {name for name, value in self._said.items() if value == TYPED}
