@@ -136,6 +136,8 @@ def read_json(archive: zipfile.ZipFile, name: str, limit: int = 1 << 26) -> obje
         return json.loads(data)
     except RecursionError:
         raise ValueError(f"{name} is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"{name} is not JSON: {error}") from None
 
 
 def originals(path: Path) -> Iterator[Need]:

@@ -207,9 +207,11 @@ async def test_a_server_that_may_forget_is_refused(connect, own_server):
 
 def test_what_a_server_says_is_understood_in_either_form():
     check_server({"maxmemory_policy": "noeviction"}, "here")
-    check_server(b"# Memory\r\nused_memory:1\r\n", "here")
-    with pytest.raises(StoreRefused, match="at here has maxmemory-policy"):
-        check_server({"maxmemory_policy": "volatile-ttl"}, "here")
+    check_server(b"# Memory\r\nmaxmemory_policy:noeviction\r\n", "here")
+    evicts = {"maxmemory_policy": "volatile-ttl"}
+    for said in (evicts, b"# Memory\r\nmaxmemory_policy:volatile-ttl\r\n"):
+        with pytest.raises(StoreRefused, match="at here has maxmemory-policy"):
+            check_server(said, "here")
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_json_that_lies_is_told(sound, change, complaint):
 def test_a_package_that_is_no_json_object_is_told(sound, text):
     found = changed(sound, lambda members: members.update({"datapackage.json": text}))
 
-    assert found
+    assert any("datapackage.json is " in one for one in found), found
 
 
 def test_an_index_that_points_elsewhere_is_told(sound):

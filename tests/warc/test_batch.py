@@ -258,3 +258,4 @@ def test_what_is_to_stay_free_stays_free(new_batches, stopping, tmp_path):
     stopping.set()
     with pytest.raises(WriterStopped, match="FRONTIER_WARC_MIN_FREE_BYTES"):
         new_batches(room=Room(tmp_path, min_free=2 * disk.total)).write([an_exchange()])
+    assert len(list(tmp_path.rglob("*.warc.gz*"))) == 1
