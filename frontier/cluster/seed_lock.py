@@ -71,8 +71,6 @@ class SeedLock:
         """
         keys, meta = self._keys, self._keys.meta()
         calls = hold_calls(self._key, self._holder, self._ttl_ms)
-        calls.append(Call.command("HMGET", meta, "state", "born", "start_salt"))
-        calls.append(Call.command("HGET", keys.seed_lists(), self._list_id))
         if lines is not None:
             mine = self._is_mine(("HGET", meta, "state"), "open")
             noted: list[Any] = [
@@ -82,6 +80,9 @@ class SeedLock:
             if lines:
                 noted.append(("HSET", keys.seed_lists(), self._list_id, lines))
             calls.append(Call.txn(mine, noted))
+        # After that, as a crawl that is open then stays open while the list is loaded.
+        calls.append(Call.command("HMGET", meta, "state", "born", "start_salt"))
+        calls.append(Call.command("HGET", keys.seed_lists(), self._list_id))
         return calls
 
     def read(self, replies: Sequence[Any]) -> tuple[str, int]:
@@ -90,7 +91,7 @@ class SeedLock:
         Raises:
             CrawlLost: The crawl is not in the store any more.
         """
-        (state, born, salt), known = replies[2], replies[3] or b"0"
+        (state, born, salt), known = replies[-2], replies[-1] or b"0"
         if state is None or (born or b"").decode() != self._keys.born:
             raise CrawlLost(self._keys.crawl_id)
         self.start_salt = salt or b""
@@ -141,8 +142,9 @@ class SeedLock:
         while True:
             state, known = self.read(store.run(self.hold_calls(lines)))
             if state == YOURS:
-                return max(known, lines)
+                return known
             if state == CLOSED:
+                store.run([self.release_call()])
                 raise CrawlClosed(self._keys.crawl_id)
             if not waited:
                 waited = True
