@@ -11,6 +11,7 @@ ends the trees.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -117,5 +118,7 @@ class Delivery:
     def take(self) -> Any:
         """Its request, to be started; a copy stays here in case it starts again."""
         self.waits = False
-        given, self.request = self.request, self.request.copy()
+        given = self.request
+        with contextlib.suppress(TypeError):  # Scrapy cannot copy all of its subclasses
+            self.request = given.copy()
         return given

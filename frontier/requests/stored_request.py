@@ -236,12 +236,26 @@ class Recorder:
         if cls is not Request and _class_of(full["_class"]) is not cls:
             reason = f"{cls.__qualname__} is not found by its name in {cls.__module__}"
             raise NotSerializable(request.url, "its class", reason)
+        if cls.__module__.partition(".")[0] != "scrapy" and (loss := _loss(bare)):
+            reason = f"{cls.__qualname__} {loss}"
+            raise NotSerializable(request.url, "its class", reason)
         full["headers"] = {name: list(v) for name, v in full["headers"].items()}
         return {
             name: value
             for name, value in full.items()
             if name not in _DEFAULTS or value != _DEFAULTS[name]
         }
+
+
+def _loss(request: Request) -> str:
+    """Why *request* is more than its `attributes`; empty if they are all of it."""
+    try:
+        anew = request_from_dict(request.to_dict())
+    except TypeError as error:
+        return f"cannot be made from its attributes: {error}"
+    own = getattr(request, "__dict__", {})
+    lost = [name for name in own if getattr(anew, name, None) != own[name]]
+    return f"would lose {', '.join(lost)}" if lost else ""
 
 
 def from_record(

@@ -128,6 +128,10 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
         # redis-py would connect to this machine for a URL without a host.
         if url and not re.match(r"unix:|\w+://(?:.*@)?[^:/?@]", url):
             raise malformed(url, "names no host; write redis://HOST:PORT/0")
+        path = re.match(r"rediss?://(?:[^?]*@)?[^/?]*/([^?]*)", url)
+        if path and (db := path[1].rstrip("/")) and not db.isdecimal():
+            # redis-py would take database 0, or 12 for "1/2".
+            raise malformed(url, f"{db!r} is not a number of a database")
         found = Address("", url=url, params=params)
     _require_files({**dict(parse_qsl(url.partition("?")[2])), **found.params})
     return found

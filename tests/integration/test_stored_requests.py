@@ -141,3 +141,52 @@ def test_what_others_wrote_to_the_store_is_not_sent_and_told(start, cluster, pro
         ]
     )
     assert asked(proxy) == everything()
+
+
+SUBCLASSES = """
+import scrapy
+
+
+class WaitingRequest(scrapy.Request):
+    def __init__(self, *args, wait=0, **kwargs):
+        self.wait = wait
+        super().__init__(*args, **kwargs)
+
+
+class PageRequest(scrapy.Request):
+    def __init__(self, site, number, **kwargs):
+        super().__init__(f"{site}page/{number}", **kwargs)
+
+
+class Waits:
+    def process_request(self, request):
+        if isinstance(request, WaitingRequest):
+            request.headers["X-Wait"] = str(request.wait)
+
+
+class SubclassSpider(scrapy.Spider):
+    name = "subclass"
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {Waits: 100}}
+
+    async def start(self):
+        yield WaitingRequest(self.site, wait=3)
+        yield WaitingRequest(self.site + "none")
+        yield PageRequest(self.site, 7)
+"""
+
+
+def test_what_a_class_of_requests_has_beside_its_attributes_reaches_its_middleware(
+    cluster, tmp_path
+):
+    scrapy_project(tmp_path / "project", SUBCLASSES)
+    with contextlib.closing(RawSite({}, answer=lambda c, _: c.sendall(page()))) as site:
+        own = ("-a", f"site={site.url('/')}")
+        cluster.start("a", *own, spider="subclass", cwd=tmp_path / "project")
+
+        assert cluster.wait() == [0]
+        assert b"X-Wait: 3\r\n" in site.requests["/"]
+        assert b"X-Wait: 0\r\n" in site.requests["/none"]
+        assert "/page/7" in site.requests
+    told = cluster.text_of("a")
+    assert "its class WaitingRequest would lose wait" in told
+    assert snapshot(cluster.store, "frontier", "subclass-1").totals.local == 2

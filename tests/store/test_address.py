@@ -49,6 +49,8 @@ def test_a_url_may_name_several_servers(url, kind, servers, service, params):
         ("redis+cluster://a:port", "must be redis[+]cluster://"),
         ("redis+cluster://a:1/2", "a cluster has only database 0"),
         ("redis+cluster://a:1/0/x", "must be redis[+]cluster://"),
+        ("redis://me:s3/@h/x?db=1", "'x' is not a number of a database"),
+        ("rediss://h:1/1/2", "'1/2' is not a number of a database"),
         ("redis+sentinel://a:1", "names no service"),
         ("redis+sentinel://a:1/x/y", "'y' is not a number"),
         ("redis+sentinel://a:1/x/1/2", "must be redis[+]sentinel://"),
