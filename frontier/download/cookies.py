@@ -124,9 +124,8 @@ class CookiesMiddleware(BaseCookies):
         if is_current(jar) and not request.cookies:
             super().process_request(request)
             return
-        async with (
-            jar.lock
-        ):  # held to the end: the next ones are to have its own cookies
+        # Held to the end, as the next requests are to have this one's own cookies.
+        async with jar.lock:
             if not is_current(jar):
                 await self._refresh(jar)
             super().process_request(request)  # puts those into Scrapy's jar
