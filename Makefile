@@ -59,7 +59,7 @@ stores: .venv/.installed-dev
 	  -n $(WORKERS) --dist worksteal \
 	  -m "store and not chaos and not bench and not compat" $(STORE_TESTS) || exit 1; done
 
-nightly: .venv/.installed-dev .venv-compat/.installed
+nightly: docs .venv/.installed-dev .venv-compat/.installed
 	$(BIN)/python .ci/nightly.py
 
 containers: .venv/.installed-dev
