@@ -34,7 +34,7 @@ from frontier.seen.imported_filter import FIELD, GUARD, about_call
 from frontier.seen.seen_set import LAYOUT, stored_crawl
 from frontier.store.calls import milliseconds
 from frontier.store.client import Call
-from frontier.store.damage import is_number, number_in, wrong_type
+from frontier.store.damage import is_number, kind_of, number_in, wrong_type
 from frontier.store.keys import CrawlKeys, names_in
 
 if TYPE_CHECKING:
@@ -50,46 +50,6 @@ VALUES: dict[str, Callable[[bytes], bool]] = {"hosts": is_record, "spent": is_nu
 """Whether a value of a hash is valid, by the kind of key."""
 COUNTED = ("born", "ready", "waiting", "pushed", "seq", "acked", "dead", "skipped")
 """Fields of `counts` that are counted again."""
-COSTS: dict[str, str] = {
-    "ready": "the URLs that were in ready:{} are lost",
-    "waiting": "the URLs that were in waiting:{} are lost",
-    "set": "its URLs are new again, and may be fetched twice",
-    "bloom": "its URLs are new again, and may be fetched twice",
-    "hosts": "hosts may be asked at once, and their quotas start at 0",
-    "dead": "its dead letters are lost",
-    "reserved": "what was under way is lost, but for what nodes still had",
-    "claimed": "requests of one process that wait for it may be made twice",
-    "forced": "pages that are delivered again queue what they force twice",
-    "items": "items that were there may be there twice",
-    "groups": "limits of groups of URLs count from 0",
-}
-"""What is lost when a key of a partition is removed; with other kinds, nothing."""
-OF_THE_CRAWL: dict[str, str] = {
-    "nodes": "",
-    "former": "",
-    "ended": "",
-    "epoch": "",
-    "membership": "who joined, left and died is not known any more",
-    "reports": "the counts of its nodes start at 0",
-    "seed_lists": "seeds are tested again",
-    "seeding": "",
-    "start": "",
-    "hints": "",
-    "order": "",
-    "spent": "limits of the crawl count from 0",
-    "allowances": "",
-    "controls": "its exclusions and changed settings are lost",
-    "control_log": "what operators did to it is not known any more",
-    "imported": "",
-    "cookies": "cookies are lost",
-    "jar": "cookies are lost",
-    "sites": "",
-    "site": "all items of its feeds are new again",
-    "claimed": "pages of several of its feeds may be fetched twice",
-    "failed": "pages of its items that failed are not asked for again",
-    "sitemaps": "what its sitemaps named is new again",
-}
-"""The same for the keys of a crawl."""
 
 
 class Fault(NamedTuple):
@@ -186,16 +146,13 @@ class Repair:
             self._tell("meta", f"its state was {self._state[:40]!r}, and is open now")
         start = meta.removesuffix("meta")
         for name in names:
-            what = name.removeprefix(start)
-            kind = what.partition(":")[0]
-            if kind in OF_THE_CRAWL:
-                self._remove_wrong(name, what, kind, OF_THE_CRAWL[kind])
+            self._remove_wrong(name, name.removeprefix(start))
         replies = self._store.run(controls.calls(self._keys))
         if faults := controls.read(self._keys, replies).faults:
             self._ask("HDEL", meta, "paused")
             for name in (self._keys.controls(), self._keys.control_log()):
                 self._ask("DEL", name)
-            cost = OF_THE_CRAWL["controls"]
+            cost = kind_of(self._keys.controls()).cost
             self._tell("controls", f"{faults[0][1]}; {cost}")
         guard = Call.command("SISMEMBER", self._keys.imported(), GUARD)
         if self._store.call(about_call(self._keys)) and not self._store.call(guard):
@@ -206,15 +163,16 @@ class Repair:
     def _tell(self, what: str, reason: str) -> None:
         self.outcome.removed.append(Fault(what, reason))
 
-    def _remove_wrong(self, name: str, told: str, kind: str, cost: str) -> str:
-        """Remove the key *name* of a *kind* if it cannot be read; return why."""
+    def _remove_wrong(self, name: str, told: str) -> str:
+        """Remove the key *name* if it cannot be read; return why."""
         fault = wrong_type(name, self._ask("TYPE", name))
-        if not fault and (is_right := VALUES.get(kind)) is not None:
+        is_right = VALUES.get(name.rpartition("}:")[2])
+        if not fault and is_right is not None:
             bad = [each for each in self._ask("HVALS", name) if not is_right(each)]
             fault = f"{bad[0][:40]!r} is no value of it" if bad else ""
         if fault:
             self._ask("DEL", name)
-            self._tell(told, f"{fault}; {cost}".rstrip("; "))
+            self._tell(told, f"{fault}; {kind_of(name).cost}".rstrip("; "))
         return fault
 
     def _see_to_partition(self, number: int, names: list[str]) -> None:
@@ -222,10 +180,9 @@ class Repair:
         start, here = f"{keys.tag}:", []
         for name in names:
             what = name.removeprefix(start)
-            kind, _, rest = what.partition(":")
-            cost = COSTS.get(kind, "").format(rest)
-            if fault := self._remove_wrong(name, f"{number}:{what}", kind, cost):
-                self._lose(number, cost)
+            if fault := self._remove_wrong(name, f"{number}:{what}"):
+                if cost := kind_of(name).cost:
+                    self._lose(number, f"{what}: {cost}")
                 self._note(number, what, fault)
             else:
                 here.append(what)
@@ -251,9 +208,8 @@ class Repair:
         self.outcome.waiting += waiting
         self.outcome.reserved += reserved
 
-    def _lose(self, number: int, cost: str) -> None:
-        if cost:
-            self.outcome.lost.append(f"partition {number}: {cost}")
+    def _lose(self, number: int, told: str) -> None:
+        self.outcome.lost.append(f"partition {number}: {told}")
 
     def _note(self, number: int, what: str, reason: str) -> None:
         self.outcome.partitions.setdefault(number, []).append(Fault(what, reason))

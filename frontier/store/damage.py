@@ -14,7 +14,7 @@ What always holds:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import KeyDamaged
 from frontier.store.calls import Call
@@ -37,55 +37,62 @@ _TAGGED = re.compile(r"\{([^}]*)\}:([a-z_]+)(?::.*)?", re.DOTALL)
 DIGITS = 15
 """The most digits of any number in the store: Lua's are exact up to 2^53."""
 HASH, LIST, SET, ZSET, STRING = "hash", "list", "set", "zset", "string"
-OF_A_PARTITION: Mapping[str, str] = {
-    "lease": HASH,
-    "counts": HASH,
-    "queues": ZSET,
-    "ready": LIST,
-    "due": ZSET,
-    "waiting": LIST,
-    "reserved": HASH,
-    "started": SET,
-    "hosts": HASH,
-    "dead": LIST,
-    "seen": HASH,
-    "claimed": HASH,
-    "forced": SET,
-    "groups": HASH,
-    "items": HASH,
-    "bloom": STRING,
-    "set": SET,
+
+
+class Kind(NamedTuple):
+    """What a key has to be, and what its loss costs; empty if nothing."""
+
+    type: str
+    cost: str = ""
+
+
+OF_A_PARTITION: Mapping[str, Kind] = {
+    "lease": Kind(HASH),
+    "counts": Kind(HASH),
+    "queues": Kind(ZSET),
+    "ready": Kind(LIST, "its URLs are lost"),
+    "due": Kind(ZSET),
+    "waiting": Kind(LIST, "its URLs are lost"),
+    "reserved": Kind(HASH, "what was under way is lost, but for what nodes still had"),
+    "started": Kind(SET),
+    "hosts": Kind(HASH, "hosts may be asked at once, and their quotas start at 0"),
+    "dead": Kind(LIST, "its dead letters are lost"),
+    "seen": Kind(HASH),
+    "claimed": Kind(HASH, "requests of one process that wait for it may be made twice"),
+    "forced": Kind(SET, "pages that are delivered again queue what they force twice"),
+    "groups": Kind(HASH, "limits of groups of URLs count from 0"),
+    "items": Kind(HASH, "items that were there may be there twice"),
+    "bloom": Kind(STRING, "its URLs are new again, and may be fetched twice"),
+    "set": Kind(SET, "its URLs are new again, and may be fetched twice"),
 }
-"""The type of each key of a partition, by what follows its tag."""
-FILTER = "MBbloom--"
-"""The type of the server's own Bloom filter, which may stand in for a string."""
-OF_A_CRAWL: Mapping[str, str] = {
-    "meta": HASH,
-    "nodes": HASH,
-    "epoch": STRING,
-    "membership": LIST,
-    "reports": HASH,
-    "seed_lists": HASH,
-    "seeding": ZSET,
-    "start": STRING,
-    "hints": LIST,
-    "order": STRING,
-    "spent": HASH,
-    "allowances": HASH,
-    "controls": HASH,
-    "control_log": LIST,
-    "cookies": ZSET,
-    "jar": HASH,
-    "sites": ZSET,
-    "site": HASH,
-    "claimed": HASH,
-    "failed": HASH,
-    "sitemaps": HASH,
-    "imported": SET,
-    "former": HASH,
-    "ended": HASH,
+"""What each key of a partition has to be, by what follows its tag."""
+OF_A_CRAWL: Mapping[str, Kind] = {
+    "meta": Kind(HASH),
+    "nodes": Kind(HASH),
+    "epoch": Kind(STRING),
+    "membership": Kind(LIST, "who joined, left and died is not known any more"),
+    "reports": Kind(HASH, "the counts of its nodes start at 0"),
+    "seed_lists": Kind(HASH, "seeds are tested again"),
+    "seeding": Kind(ZSET),
+    "start": Kind(STRING),
+    "hints": Kind(LIST),
+    "order": Kind(STRING),
+    "spent": Kind(HASH, "limits of the crawl count from 0"),
+    "allowances": Kind(HASH),
+    "controls": Kind(HASH, "its exclusions and changed settings are lost"),
+    "control_log": Kind(LIST, "what operators did to it is not known any more"),
+    "cookies": Kind(ZSET, "cookies are lost"),
+    "jar": Kind(HASH, "cookies are lost"),
+    "sites": Kind(ZSET),
+    "site": Kind(HASH, "all items of its feeds are new again"),
+    "claimed": Kind(HASH, "pages of several of its feeds may be fetched twice"),
+    "failed": Kind(HASH, "pages of its items that failed are not asked for again"),
+    "sitemaps": Kind(HASH, "what its sitemaps named is new again"),
+    "imported": Kind(SET),
+    "former": Kind(HASH),
+    "ended": Kind(HASH),
 }
-"""The type of each key of a crawl, by what follows its tag."""
+"""The same of a crawl."""
 
 
 OF_A_COLLECTION: Mapping[str, str] = {
@@ -155,23 +162,20 @@ def damaged(where: str, call: Call, text: str, types: Sequence[object]) -> KeyDa
 
 def wrong_type(name: str, kind: object) -> str:
     """What is wrong with the key *name* being a *kind*; empty if nothing is."""
-    found, wanted = _text(kind), type_of(name)
-    if (
-        not wanted
-        or found in {wanted, "none"}
-        or (wanted == STRING and found == FILTER)
-    ):
+    found, wanted = _text(kind), kind_of(name).type
+    if not wanted or found in {wanted, "none"}:
         return ""
     return f"it is a {found}, and has to be a {wanted}"
 
 
-def type_of(name: str) -> str:
-    """The type that the key *name* must have; empty if it is not known."""
+def kind_of(name: str) -> Kind:
+    """What the key *name* has to be; of no type if that is not known."""
     found = _TAGGED.fullmatch(name)
     if found is None or found[1].startswith("collection:"):
-        return _outliving(name)
+        return Kind(_outliving(name))
     is_partition = found[1].rpartition(":")[2].isdecimal() and found[1].count(":") > 1
-    return (OF_A_PARTITION if is_partition else OF_A_CRAWL).get(found[2], "")
+    known = OF_A_PARTITION if is_partition else OF_A_CRAWL
+    return known.get(found[2], Kind(""))
 
 
 def _outliving(name: str) -> str:

@@ -154,7 +154,7 @@ def test_what_waits_is_counted_and_found_again(damaged):
     said = json.loads(done.stdout)
     assert said["waiting"] == 3
     assert [line.partition(": ")[2] for line in said["lost"]] == [
-        "the URLs that were in waiting:7000 are lost",
+        "waiting:7000: its URLs are lost",
         "waiting:9000 had 2 entries that are not URLs of queues",
     ]
     assert damaged.scan().waiting == 3
