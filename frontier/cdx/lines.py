@@ -66,7 +66,7 @@ from frontier.warc.records import (
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from frontier.model import Exchange, Stored
     from frontier.urls.canon.rulesets import RuleSet
@@ -436,7 +436,13 @@ MOMENT = re.compile(
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-][0-2][0-9]:[0-5][0-9])"
 )
-"""RFC 3339, section 5.6: allowed in a list of pages, required of a WARC-Date."""
+"""RFC 3339, section 5.6: what a list of pages may have."""
+_WARC_DATE = re.compile(
+    r"[0-9]{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01])(?:[Tt ]"
+    r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?"
+    r"(?:[Zz]|[+-]00:00))?)?)?"
+)
+"""WARC 1.1, section 5.4: UTC, as precise as the tool knew it, from the year on."""
 _COLUMNS = {
     6: "key timestamp url mime status digest",
     7: "key timestamp url mime status digest length",
@@ -563,20 +569,44 @@ def capture_of(found: Found, filename: str = "", asked: Asked = GET) -> Capture:
 
 
 def listed(found: Found, filename: str, asked: Asked = GET) -> Capture | None:
-    """`capture_of` the record *found*; ``None`` if an index does not list it.
+    """`capture_of` the record *found*; ``None`` if its kind is not in an index.
 
     Raises:
-        BadWarc: Its WARC-Date is not a date, such as ``99999-01-01T00:00:00Z``.
+        BadWarc: It has no URL, or its WARC-Date is not a date of UTC.
     """
     if found.kind not in INDEXED:
         return None
     capture = capture_of(found, filename, asked)
-    if not capture.url or len(capture.timestamp) != 14:
-        return None
-    if not (MOMENT.fullmatch(capture.date) or _DATE.fullmatch(capture.date)):
-        reason = f"WARC-Date {capture.date[:40]!r} is not a date"
+    if not capture.url:
+        raise BadWarc(filename, found.offset, f"a {found.kind} without a URL")
+    if not (_WARC_DATE.fullmatch(capture.date) or _DATE.fullmatch(capture.date)):
+        reason = f"WARC-Date {capture.date[:40]!r} is not a date of UTC"
         raise BadWarc(filename, found.offset, reason)
     return capture
+
+
+def captures_in(
+    records: Iterable[Found],
+    filename: str,
+    unlisted: Callable[[BadWarc], object] | None = None,
+) -> Iterator[Capture]:
+    """The captures of *records* that an index lists, as they were asked for.
+
+    *unlisted* is told of each record that no line can be made of; else that is raised.
+
+    Raises:
+        BadWarc: From *records*; or see `listed`, and there is no *unlisted*.
+    """
+    for found, how in paired(records):
+        try:
+            capture = listed(found, filename, how)
+        except BadWarc as error:
+            if unlisted is None:
+                raise
+            unlisted(error)
+            continue
+        if capture is not None:
+            yield capture
 
 
 def capture_from(exchange: Exchange, stored: Stored) -> Capture:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
-from frontier.cdx.lines import LINE_LIMIT, key_under, listed, parse, sort_key
+from frontier.cdx.lines import LINE_LIMIT, captures_in, key_under, parse, sort_key
 from frontier.errors import BadWarc
 from frontier.explain.files import fault
 from frontier.files import OPEN
@@ -93,7 +93,7 @@ def look_into(
     rules, urls = named(subject.rules), (subject.url, subject.canonical, robots_url)
     keys = {sort_key(url) for url in urls} | {key_under(rules, url) for url in urls}
     for place in [*indexes, *(path for path in warcs if path not in indexes.values())]:
-        lines = _searched(place, keys) if place in indexes else _listed(place)
+        lines = _searched(place, keys) if place in indexes else _listed(place, facts)
         try:
             for line in lines:
                 progress()
@@ -134,12 +134,14 @@ def _sort(records: list[Record]) -> None:
     del records[1:-KEPT]
 
 
-def _listed(path: Path) -> Iterator[Capture]:
+def _listed(path: Path, facts: ArchiveFacts) -> Iterator[Capture]:
     """What an index of the WARC file at *path* would list."""
+
+    def unlisted(error: BadWarc) -> None:
+        facts.unread.append(fault(path, error))
+
     with open_file(path, ahead=True) as file:
-        for found in records_in(file, str(path)):
-            if (line := listed(found, path.name)) is not None:
-                yield line
+        yield from captures_in(records_in(file, str(path)), path.name, unlisted)
 
 
 def _searched(path: Path, keys: Iterable[str]) -> Iterator[Capture]:

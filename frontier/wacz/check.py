@@ -26,7 +26,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from frontier.cdx.lines import LINE_LIMIT, MOMENT, listed, paired, parse
+from frontier.cdx.lines import LINE_LIMIT, MOMENT, captures_in, parse
 from frontier.cdx.sorting import Captures
 from frontier.errors import BadWarc
 from frontier.files import open_input, require_ratio
@@ -62,7 +62,8 @@ def check(
 
     A revisit has to find its original in the file itself or in a WACZ that
     ``relation.requires`` names. Files of *against* that it names are opened; others are
-    assumed to have the original, and *note* is called with that. A complaint about a
+    assumed to have the original. *note* is called with that, and with a signature: what
+    it is of is compared, the signature itself is not verified. A complaint about a
     revisit begins with ``unresolved``, one about a WARC file that was left out when the
     WACZ was made with ``incomplete``.
     """
@@ -135,7 +136,7 @@ def _wrong_in(
     resources: dict[str, dict[str, Any]] = {}
     yield from _wrong_resources(package.get("resources"), members, resources)
     if layout.DIGEST in members:
-        yield from _wrong_digest(archive)
+        yield from _wrong_digest(archive, note)
     yield from _wrong_blocks(archive)
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -315,7 +316,10 @@ def _wrong_resources(
             yield f"{member!r}: is there, but not listed"
 
 
-def _wrong_digest(archive: zipfile.ZipFile) -> Iterator[str]:
+def _wrong_digest(
+    archive: zipfile.ZipFile, note: Callable[[str], object]
+) -> Iterator[str]:
+    """What is wrong with the hash of the package; *note* gets what is not verified."""
     digest = read_json(archive, layout.DIGEST, 1 << 20)
     with archive.open(layout.PACKAGE) as stream:
         value, _ = layout.hash_of(stream)  # type: ignore[arg-type]
@@ -323,6 +327,12 @@ def _wrong_digest(archive: zipfile.ZipFile) -> Iterator[str]:
         yield f"{layout.DIGEST}: path is not {layout.PACKAGE!r}"
     elif digest.get("hash") != value:
         yield f"{layout.DIGEST}: the hash is not that of {layout.PACKAGE}"
+    elif (signed := digest.get("signedData")) is not None:
+        if not isinstance(signed, dict) or signed.get("hash") != value:
+            yield f"{layout.DIGEST}: what was signed is another hash"
+        else:
+            who = signed.get("domain") or "a key without a domain"
+            note(f"it is signed by {who!s:.200}; the signature is not verified")
 
 
 def _wrong_member(
@@ -336,14 +346,15 @@ def _wrong_member(
     with archive.open(name) as stream:
         blocks = telling(layout.blocks(stream.read), digest.update)
         if name.startswith(layout.ARCHIVE) and name.endswith(layout.WARCS):
+            file, wrong = name.removeprefix(layout.ARCHIVE), list[BadWarc]()
             try:
-                for found, how in paired(layout.records_of(name, blocks)):
-                    capture = listed(found, name.removeprefix(layout.ARCHIVE), how)
-                    if capture is not None:
-                        captures.fact(capture)
-                        captures.add(capture)
+                records = layout.records_of(name, blocks)
+                for capture in captures_in(records, file, wrong.append):
+                    captures.fact(capture)
+                    captures.add(capture)
             except BadWarc as error:
-                yield str(error)
+                wrong.append(error)
+            yield from map(str, wrong[:COMPLAINTS_LIMIT])
         for _ in blocks:  # hash also what was not read of a damaged WARC file
             pass
     if said is None:

@@ -25,7 +25,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from frontier.cdx.lines import HTML, INDEXED, LINE_LIMIT, listed, paired, parse
+from frontier.cdx.lines import HTML, INDEXED, LINE_LIMIT, captures_in, parse
 from frontier.cdx.sorting import Captures
 from frontier.errors import BadWarc, FrontierError
 from frontier.files import FILE_MODE, creating, open_input
@@ -173,11 +173,10 @@ class Indexing:
 
     def _read(self, path: Path, file: BinaryIO) -> None:
         self.read += 1
-        for found, how in paired(records_of(str(path), blocks_of(file))):
-            capture = listed(found, path.name, how)
-            if capture is not None:
-                self._captures.add(capture)
-                self._put(page_of(capture, self._seeds))
+        found = records_of(str(path), blocks_of(file))
+        for capture in captures_in(found, path.name):
+            self._captures.add(capture)
+            self._put(page_of(capture, self._seeds))
 
     def _put(self, page: bytes | None) -> None:
         if page is not None:

@@ -13,12 +13,13 @@ import zipfile
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
 
-from frontier.cdx.lines import LINE_LIMIT, parse
+from frontier.cdx.lines import LINE_LIMIT, MOMENT, parse
 from frontier.cdx.sorting import Need
 from frontier.dedupe.digest import in_hex
 from frontier.errors import BadWacz
 from frontier.files import open_input
 from frontier.warc.reader import plain_records, records
+from frontier.warc.records import dated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -91,6 +92,8 @@ def page_of(capture: Capture, seeds: frozenset[str]) -> bytes | None:
     if capture.title is None:
         return None
     url, date = capture.url, capture.date
+    if not MOMENT.fullmatch(date):
+        date = dated(capture.timestamp)
     text = f'{{"id": "{_identifier(f"{url} {date}")}", "url": {_json(url)}'
     text += f', "ts": {_json(date)}'
     if capture.title:

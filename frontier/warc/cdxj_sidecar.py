@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frontier.cdx.lines import key_under, listed, meta_line, paired
-from frontier.errors import BadWarc
+from frontier.cdx.lines import captures_in, key_under, meta_line
 from frontier.files import FILE_MODE, OPEN, open_input, published
 from frontier.warc.reader import records_in
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.cdx.lines import Capture
+    from frontier.errors import BadWarc
     from frontier.urls.canon.rulesets import RuleSet
 
 SUFFIX = ".cdxj"
@@ -76,16 +76,8 @@ class Listing:
         self, path: Path, name: str, unlisted: Callable[[BadWarc], None] | None
     ) -> Iterator[bytes]:
         with open_input(path) as file:
-            for found, how in paired(records_in(file, name)):
-                try:
-                    capture = listed(found, name, how)
-                except BadWarc as error:
-                    if unlisted is None:
-                        raise
-                    unlisted(error)
-                    continue
-                if capture is not None:
-                    yield self.line(capture)
+            for capture in captures_in(records_in(file, name), name, unlisted):
+                yield self.line(capture)
 
 
 _PACKED = (".warc", ".warc.gz", ".warc.zst")

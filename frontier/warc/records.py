@@ -58,6 +58,8 @@ _FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _CONTEXTS = {"L": "=NAVLINK_MISC", "M": "=MANIFEST_MISC"}
 """Heritrix's name for a link context that is not known, by hop letter."""
 _NO_DIGIT = re.compile(r"[^0-9]")
+_LESS_PRECISE = frozenset({4, 6, 8, 12})
+_BEGINNING = "yyyy0101000000"
 _LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
 
 
@@ -146,7 +148,10 @@ def dated(digits: str) -> str:
 
 @lru_cache(_ASKED_AGAIN)
 def digits(date: str) -> str:
-    """Return the digits of a date: 14, or 17 or 20 if it is as precise as that."""
+    """Return the digits of a date: 14, or 17 or 20 if it is as precise as that.
+
+    A date to the minute, the day, the month or the year stands for its beginning.
+    """
     whole, _, fraction = date.rstrip("Z").partition(".")
     usual = whole[:4] + whole[5:7] + whole[8:10] + whole[11:13] + whole[14:16]
     usual += whole[17:19]
@@ -154,6 +159,8 @@ def digits(date: str) -> str:
         usual = _NO_DIGIT.sub("", whole)
         if not whole.isdecimal():
             usual = usual[:14]
+        if len(usual) in _LESS_PRECISE:
+            usual += _BEGINNING[len(usual) :]
     return usual + fraction if len(fraction) in {3, 6} else usual
 
 

@@ -264,10 +264,10 @@ def test_a_date_that_cannot_be_read_keeps_no_other_record(tmp_path, text):
     assert (out / path.name).read_bytes().startswith(gzip.compress(odd, mtime=0))
     assert run("verify", before, out)["faults"] == 0
     index = (out / "one.cdxj").read_text()
-    assert [line.split()[0] for line in index.splitlines()] == [
-        "example,a)/1",
-        "example,a)/2",
-    ]
+    keys = [line.split()[0] for line in index.splitlines()]
+    # A month stands for its beginning: that finds it, but not what a revisit names.
+    of_month = ["example,a)/odd"] * (text == "2016-01")
+    assert keys == ["example,a)/1", "example,a)/2", *of_month]
     run("restore", out, "-o", tmp_path / "again", code=ExitCode.INCOMPLETE)
     assert blocks(tmp_path / "again") == blocks(before)
     assert run("verify", before, tmp_path / "again")["faults"] == 0

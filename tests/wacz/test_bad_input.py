@@ -111,21 +111,64 @@ def test_a_body_of_five_gigabytes_is_never_in_memory(tmp_path):
     assert f'"length": "{path.stat().st_size}"' in beside_of(path).read_text()
 
 
-@pytest.mark.parametrize("date", ["99999-01-01T00:00:00Z", "2026-13-01T00:00:00Z"])
+def changed(path, header, value):
+    """Give the first response of *path* another *value* of the *header*."""
+    data = zlib_members(path.read_bytes())
+    at = next(n for n, each in enumerate(data) if b"response" in each[:40])
+    odd = f"{header}: {value}".encode()
+    data[at] = re.sub(rf"{header}: [^\r]*".encode(), odd, data[at])
+    path.write_bytes(b"".join(map(gzip.compress, data)))
+
+
+NO_DATE = "is not a date of UTC"
+UNLISTED = [
+    ("WARC-Date", "99999-01-01T00:00:00Z", NO_DATE),
+    ("WARC-Date", "2026-13-01T00:00:00Z", NO_DATE),
+    ("WARC-Date", "2026-01-02T03:04:05.6+01:00", NO_DATE),
+    ("WARC-Date", "", NO_DATE),
+    ("WARC-Target-URI", "", "without a URL"),
+]
+
+
+@pytest.mark.parametrize(("header", "value", "reason"), UNLISTED)
 @pytest.mark.parametrize("listed", [False, True])
-def test_a_capture_of_no_date_is_told_and_no_wacz_is_made(tmp_path, date, listed):
+def test_a_capture_of_no_date_is_told_and_no_wacz_is_made(
+    tmp_path, header, value, reason, listed
+):
     path = a_warc(tmp_path / "warcs", an_exchange(1), an_exchange(2))
     if listed:
         Listing().write(path)
-    data = zlib_members(path.read_bytes())
-    odd = b"WARC-Date: " + date.encode()
-    at = next(n for n, each in enumerate(data) if b"response" in each[:40])
-    data[at] = re.sub(rb"WARC-Date: [^\r]+", odd, data[at])
-    path.write_bytes(b"".join(map(gzip.compress, data)))
+    changed(path, header, value)
 
-    with pytest.raises(BadWarc, match=f"WARC-Date '{date}' is not a date"):
+    with pytest.raises(BadWarc, match=reason):
         create(tmp_path / "c.wacz", [path])
     assert not list(tmp_path.glob("c.wacz*"))
+
+
+DATES = {
+    "2026": "20260101000000",
+    "2026-05": "20260501000000",
+    "2026-05-06": "20260506000000",
+    "2026-05-06T07:08Z": "20260506070800",
+    "2026-05-06T07:08:09.1Z": "20260506070809",
+    "2026-05-06T07:08:09.123456789Z": "20260506070809",
+    "20260506070809": "20260506070809",
+}
+
+
+@pytest.mark.parametrize("date", DATES)
+def test_a_date_may_be_as_precise_as_the_tool_knew_it(tmp_path, date):
+    """WARC 1.1, section 5.4: from a year to nanoseconds."""
+    path = a_warc(tmp_path / "warcs", an_exchange(1), an_exchange(2))
+    changed(path, "WARC-Date", date)
+
+    made = create(tmp_path / "c.wacz", [path])
+
+    assert (made.captures, made.pages) == (2, 2)
+    assert check(made.path) == []
+    with zipfile.ZipFile(made.path) as archive:
+        index = gzip.decompress(archive.read("indexes/index.cdx.gz")).decode()
+    assert f"/1 {DATES[date]} " in index
 
 
 def zlib_members(data):

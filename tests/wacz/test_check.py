@@ -15,6 +15,7 @@ from frontier.cli.output import ExitCode
 from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create, warc_files
+from frontier.wacz.layout import DIGEST
 from frontier.warc.reader import records
 from tests.harness import commands
 
@@ -26,8 +27,9 @@ def sound(tmp_path, write_warc):
     return out
 
 
-def changed(sound, change, name="changed.wacz", deflated=()):
-    """Return the complaints about *sound* after *change* of its members."""
+def changed(sound, change, name="changed.wacz", deflated=(), told=None):
+    """The complaints about *sound* after *change* of its members; *told* gets notes."""
+    told = [] if told is None else told
     with zipfile.ZipFile(sound) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
@@ -37,7 +39,7 @@ def changed(sound, change, name="changed.wacz", deflated=()):
             packed = name in deflated or len(data) > 10**6
             how = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
             archive.writestr(zipfile.ZipInfo(name), data, how)
-    return check(other)
+    return check(other, note=told.append)
 
 
 def test_what_is_sound_stays_sound(sound):
@@ -118,6 +120,23 @@ def test_json_that_lies_is_told(sound, change, complaint):
 
     assert any(complaint in text for text in found), found
     assert any("the hash is not that of datapackage.json" in text for text in found)
+
+
+@pytest.mark.parametrize("is_of_it", [True, False])
+def test_a_signature_is_told_and_what_it_is_of_compared(sound, is_of_it):
+    """As py-wacz and Browsertrix sign: the domain's key signs the package's hash."""
+
+    def sign(members):
+        said = json.loads(members[DIGEST])
+        of = said["hash"] if is_of_it else "sha256:0"
+        said["signedData"] = {"hash": of, "domain": "signs.example", "signature": "x"}
+        members[DIGEST] = json.dumps(said).encode()
+
+    told = []
+    found = changed(sound, sign, told=told)
+
+    assert ["what was signed" in text for text in found] == [True] * (not is_of_it)
+    assert ["signs.example" in text for text in told] == [True] * is_of_it
 
 
 @pytest.mark.parametrize("text", [b"{", b"[" * 100_000, b"\xff", b"3"])
