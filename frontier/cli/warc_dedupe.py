@@ -277,7 +277,7 @@ def verify(how: VerifyOptions) -> Shown:
     """Prove that AFTER has every capture of BEFORE, byte for byte.
 
     Reads all files of both. A record must be unchanged, or a revisit of the same bytes,
-    which must be in AFTER or --originals.
+    which must be in AFTER or --originals, or a revisit that has its payload again.
     """
     trouble = Trouble()
     from frontier.postcrawl.manifest import Options
@@ -303,6 +303,7 @@ def verify(how: VerifyOptions) -> Shown:
         "as before": done.identical,
         "the same, with other headers": done.anew or None,
         "now revisits": f"{done.revisits:,} of the same {done.payload_bytes:,} bytes",
+        "responses again": done.restored or None,
         "faults": done.faults,
     }
     code = ExitCode.FAULTY if done.faults else ExitCode.OK

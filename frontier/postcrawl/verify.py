@@ -9,7 +9,9 @@ Each record of BEFORE is in AFTER byte for byte, or with other headers around th
 block (as `frontier.postcrawl.restore` makes it), or is a response that is a revisit
 now. Such a revisit has the same URL, date and HTTP head, and names by URL and second an
 original with the stored body that the response had; the original is in AFTER, or in
-files that are given for that.
+files that are given for that. Or it is a revisit that is a response now (as
+`frontier.postcrawl.restore` makes it): with the same URL, date and HTTP head, and a
+payload of the digest that the revisit states.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ class Verified:
     """Responses that are revisits now, and resolve to the bytes that they had."""
     payload_bytes: int = 0
     """The payload bytes of those revisits."""
+    restored: int = 0
+    """Revisits that are responses now, with the payload that they stated."""
     faults: int = 0
     named: list[str] = field(default_factory=list)
 
@@ -96,8 +100,7 @@ def _note(
     before: int | None,
     after: int | None,
     fault: str | None,
-    is_revisit: bool,
-    is_anew: bool,
+    became: str,
     size: int | None,
 ) -> None:
     done.records += before is not None
@@ -108,10 +111,7 @@ def _note(
                 f"byte {before:,}" if before is not None else f"byte {after:,} after"
             )
             done.named.append(f"{name} at {where}: {fault}")
-    elif is_revisit:
-        done.revisits += 1
+        return
+    setattr(done, became, getattr(done, became) + 1)
+    if became == "revisits":
         done.payload_bytes += size or 0
-    elif is_anew:
-        done.anew += 1
-    else:
-        done.identical += 1

@@ -87,6 +87,7 @@ def test_copies_become_revisits_of_the_earliest_and_responses_again(before, tmp_
     assert run("restore", out, "-o", again)["replaced"] == 3
     assert blocks(again) == blocks(before)
     assert run("verify", before, again)["faults"] == 0
+    assert run("verify", out, again)["restored"] == 3
     # Or a part of it.
     run("restore", out, "-o", part, "--url-prefix", "http://b.example/")
     assert list(revisits(part)) == [("http://a.example/", date(10))]
@@ -102,8 +103,14 @@ def test_files_that_are_not_compressed(new_warc, tmp_path):
 
     assert run("dedupe", before, "-o", out)["replaced"] == 1
     assert run("verify", before, out)["revisits"] == 1
-    run("restore", out, "-o", tmp_path / "again")
-    assert blocks(tmp_path / "again") == blocks(before)
+    again = tmp_path / "again"
+    run("restore", out, "-o", again)
+    assert blocks(again) == blocks(before)
+    # A payload other than the revisit states is not the one that it had.
+    path = again / "two.warc"
+    path.write_bytes(path.read_bytes().replace(b"one page", b"any page"))
+    proof = run("verify", out, again, code=ExitCode.FAULTY)
+    assert ["is another" in fault for fault in proof["named"]] == [True]
 
 
 @pytest.mark.parametrize("ending", ["warc", "warc.gz"])

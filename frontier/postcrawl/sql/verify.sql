@@ -16,7 +16,11 @@ pairs AS (
       AND a.date = b.date AND a.head_digest = b.head_digest, FALSE) AS is_revisit,
     coalesce(a.type = b.type AND a.record_id = b.record_id AND a.url = b.url
       AND a.date = b.date AND a.head_digest = b.head_digest
-      AND a.body_digest = b.body_digest, FALSE) AS is_block
+      AND a.body_digest = b.body_digest, FALSE) AS is_block,
+    coalesce(a.type = 'response' AND b.type = 'revisit' AND a.url = b.url
+      AND a.date = b.date AND a.agrees AND a.claim = b.claim
+      -- A revisit may have no head: it gets its original's.
+      AND b.head_digest IN (a.head_digest, sha256('')), FALSE) AS is_restored
   FROM before b FULL JOIN after a ON b.name = a.name AND b.seq = a.seq
 ), originals AS (
   SELECT url, left(date, 19) AS second,
@@ -26,7 +30,7 @@ pairs AS (
 SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
     WHEN type_before IS NULL THEN 'a record that was not there before'
     WHEN type_after IS NULL THEN 'the record is gone'
-    WHEN is_block THEN NULL
+    WHEN is_block OR is_restored THEN NULL
     WHEN NOT is_same AND NOT is_revisit THEN 'the record is another'
     WHEN NOT is_same AND pairs.body_digest IS NULL THEN 'its payload could not be read'
     WHEN NOT is_same AND originals.url IS NULL THEN 'a revisit of nothing'
@@ -37,7 +41,8 @@ SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
     WHEN type_before = 'revisit' AND originals.url IS NULL AND was.url IS NOT NULL
       THEN 'a revisit has lost its original'
     END AS fault,
-  NOT is_same AND is_revisit AS is_new_revisit, is_block AND NOT is_same AS is_anew,
+  CASE WHEN is_same THEN 'identical' WHEN is_block THEN 'anew'
+    WHEN is_restored THEN 'restored' ELSE 'revisits' END AS became,
   pairs.payload_length
 FROM pairs
 LEFT JOIN originals ON pairs.refers_to_url = originals.url
