@@ -4,8 +4,8 @@ What always holds:
 
 1.  Each block keeps its bytes. Records of ARC get the headers that
     `frontier.warc.containers` makes; those of WARC keep theirs, byte for byte.
-2.  A file gets its name after it was read back, and found to have the same records,
-    payloads and HTTP heads as the old one.
+2.  A file gets its name after it was read back, and found to have the records that were
+    made of the old one, byte for byte.
 3.  A second run makes the same bytes. A file that is there already is only compared.
 """
 
@@ -14,11 +14,14 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
+from frontier.cdx.lines import captures_in
 from frontier.dedupe.digest import digest_of, labelled
 from frontier.errors import BadWarc, FileTaken
 from frontier.files import OPEN, make_directory, mode_of_environment, published
+from frontier.model import slices_of
 from frontier.postcrawl.apply import IN_MEMORY, held
 from frontier.postcrawl.payload import payload_in
 from frontier.postcrawl.rewriting import Rewritten
@@ -62,44 +65,71 @@ def convert(path: Path, out: Path) -> Rewritten:
     done = Rewritten(os.fspath(path), os.fspath(out))
     done.bytes_before = path.stat().st_size
     mode = mode_of_environment()
+    make_directory(out.parent, mode)
+    wanted, has = hashlib.sha256(), hashlib.sha256()
+    records = _records(path, out, done, wanted)
     if out.exists():
-        try:
-            done.replaced = _compare(path, out)
-        except BadWarc:
-            raise FileTaken(str(out)) from None
+        for _ in records:
+            pass
+        with suppress(BadWarc):  # then it does not have them all
+            for _ in _read(out, has):
+                pass
+        if has.digest() != wanted.digest():
+            raise FileTaken(str(out))
     else:
 
         def unlisted(error: BadWarc) -> None:
             where = f"{out}: the record at byte {error.offset:,}"
             done.kept.append(f"{where} is not in the index: {error.reason}")
 
-        make_directory(out.parent, mode)
         with published(out, mode) as target:
-            for record in _records(path, out):
+            for record in records:
                 target.writelines(compress(record))
             target.flush()
             scratch = out.with_name(out.name + OPEN)
-            done.replaced = _compare(path, scratch)
-            Listing(mode=mode).write(scratch, unlisted=unlisted)
+            found = captures_in(_read(scratch, has), out.name, unlisted)
+            lines = [capture.encode() for capture in found]
+            if has.digest() != wanted.digest():
+                raise BadWarc(str(path), 0, f"{out} was written with other records,")
+            Listing(mode=mode).write(scratch, lines)
     done.bytes_after = out.stat().st_size
     return done
 
 
-def _records(path: Path, out: Path) -> Iterator[Record]:
-    """The records of *path* as WARC records."""
+def _records(path: Path, out: Path, done: Rewritten, wanted: Any) -> Iterator[Record]:
+    """The records of *path* as WARC records, whose bytes the digest *wanted* gets."""
     with open_file(path, ahead=True) as file:
         is_arc = packing_of(file).is_arc
-        read = every_record(file, os.fspath(path), is_lenient=True)
-        for number, found in enumerate(read):
-            if is_arc and not number:
-                yield _warcinfo(found, path.name, out.name)
+        for found in every_record(file, os.fspath(path), is_lenient=True):
+            if is_arc and not done.replaced:
+                yield _noted(_warcinfo(found, path.name, out.name), wanted)
             with tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(out.parent)) as spool:
                 spool.writelines(parts_of(found))
                 found.require_whole()
                 block = held(spool)
                 top = _headers_of_arc(found, block) if is_arc else found.headers.top
                 name = found.headers.get("warc-record-id")
-                yield Record(name, (top + _END, block, _END))
+                yield _noted(Record(name, (top + _END, block, _END)), wanted)
+                done.replaced += 1
+
+
+def _noted(record: Record, wanted: Any) -> Record:
+    for part in record.parts:
+        for each in slices_of(part):
+            wanted.update(each)
+    return record
+
+
+def _read(made: Path, has: Any) -> Iterator[Found]:
+    """The records of *made*, whose bytes, as they are read, the digest *has* gets."""
+    with open_file(made, ahead=True) as file:
+        for found in every_record(file, os.fspath(made)):
+            has.update(found.headers.top + _END)
+            for part in parts_of(found):
+                has.update(part)
+            found.require_whole()
+            has.update(_END)
+            yield found
 
 
 def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
@@ -120,36 +150,3 @@ def _warcinfo(first: Found, old: str, new: str) -> Record:
     of = f"converted from the ARC file {ascii(old)[1:-1]}"
     fields = {"software": "frontier warc convert", "description": of}
     return warcinfo(ascii(new)[1:-1], first.headers.get("warc-date"), fields)
-
-
-def _compare(path: Path, made: Path) -> int:
-    """Check that *made* has the records of *path*, and no others; return their number.
-
-    Raises:
-        BadWarc: They differ, or one of the files is damaged.
-    """
-    with open_file(path) as file:
-        ours = packing_of(file).is_arc  # *made* then begins with our warcinfo record
-    count, facts = _facts(path)
-    if (count, facts) != _facts(made, int(ours)):
-        raise BadWarc(os.fspath(path), 0, f"{made} has other records,")
-    return count
-
-
-def _facts(path: Path, first: int = 0) -> tuple[int, str]:
-    """The count of the records of *path* from *first* on, and a digest of them all."""
-    count, computed = 0, hashlib.sha256()
-    with open_file(path, ahead=True) as file:
-        for found in every_record(file, os.fspath(path), is_lenient=True):
-            block = hashlib.sha256()
-            for part in parts_of(found):
-                block.update(part)
-            found.require_whole()
-            names = ("warc-type", "warc-record-id", "warc-target-uri", "warc-date")
-            if first:
-                first -= 1
-                continue
-            said = [found.headers.get(name) for name in names]
-            computed.update(repr((said, block.digest())).encode())
-            count += 1
-    return count, computed.hexdigest()

@@ -20,11 +20,10 @@ from frontier.files import FILE_MODE, OPEN, open_input, published
 from frontier.warc.reader import records_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from frontier.cdx.lines import Capture
-    from frontier.errors import BadWarc
     from frontier.urls.canon.rulesets import RuleSet
 
 SUFFIX = ".cdxj"
@@ -47,36 +46,28 @@ class Listing:
             capture = capture._replace(key=key_under(self._rules, url))
         return capture.encode()
 
-    def write(
-        self,
-        path: Path,
-        made: Iterable[bytes] | None = None,
-        unlisted: Callable[[BadWarc], None] | None = None,
-    ) -> None:
+    def write(self, path: Path, made: Iterable[bytes] | None = None) -> None:
         """Write the index of *path*, a whole file that may still be called ``.open``.
 
         *made* are its lines, if the caller has them.
-        *unlisted* is told of each record that no line can be made of.
 
         Raises:
             OSError: It cannot be written, or *path* not read.
-            BadWarc: *path* was not written here, and is damaged; or has a record of
-                which no line can be made, and there is no *unlisted*.
+            BadWarc: *path* was not written here, and is damaged, or has a record that
+                no line can be made of.
         """
         final = path.with_name(path.name.removesuffix(OPEN))
         if made is None:
-            made = self._read(path, final.name, unlisted)
+            made = self._read(path, final.name)
         lines = sorted(made)
         with published(beside_of(final), self._mode) as file:
             if self._rules is not None:
                 file.write(meta_line(self._rules))
             file.writelines(lines)
 
-    def _read(
-        self, path: Path, name: str, unlisted: Callable[[BadWarc], None] | None
-    ) -> Iterator[bytes]:
+    def _read(self, path: Path, name: str) -> Iterator[bytes]:
         with open_input(path) as file:
-            for capture in captures_in(records_in(file, name), name, unlisted):
+            for capture in captures_in(records_in(file, name), name):
                 yield self.line(capture)
 
 

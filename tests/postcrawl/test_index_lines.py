@@ -4,11 +4,13 @@ import gzip
 
 import pytest
 
+from frontier.cdx.lines import captures_in
 from frontier.dedupe.revisit_policy import Policy
 from frontier.postcrawl.manifest import Options, make
 from frontier.postcrawl.one_pass import perform
 from frontier.postcrawl.plan import applying, make_plan
 from frontier.warc.cdxj_sidecar import Listing, beside_of
+from frontier.warc.reader import records_in
 from tests.postcrawl.conftest import PAGE, date
 
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -26,7 +28,9 @@ def applied(tmp_path):
         perform(applying(manifests), path, out)
         index = beside_of(out).read_bytes()
         beside_of(out).unlink()
-        Listing().write(out, unlisted=lambda _: None)
+        with out.open("rb") as file:
+            found = captures_in(records_in(file, "x"), out.name, lambda _: None)
+            Listing().write(out, [capture.encode() for capture in found])
         return index, beside_of(out).read_bytes()
 
     return both
