@@ -207,12 +207,14 @@ def import_sources(given: ImportOptions) -> Shown:
     Skips what is in the index already. To finish an interrupted import, run it again.
     """
     from frontier.collection.import_ import Import, ImportConfig, Imported
+    from frontier.postcrawl.payload import require_algorithm
 
     if given.compat not in {"", "browsertrix"}:
         raise ConfigurationError(
             f"--compat {given.compat}: the only value is browsertrix"
         )
-    _require_algorithm(given.digest)
+    if given.digest:
+        require_algorithm("--digest", given.digest)
     sources, left_out, is_whole = _sources(given)
     done = Imported(broken=left_out)
     if sources or is_whole:  # otherwise no store need be made
@@ -379,19 +381,6 @@ def _findings(found: Findings) -> Iterator[str]:
     yield from found.unfinished
     if not found.faults:
         yield "nothing is wrong"
-
-
-def _require_algorithm(name: str) -> None:
-    """Raise unless *name* is empty or an algorithm that can be computed here."""
-    from frontier.dedupe.digest import ALGORITHMS, hashing
-
-    try:
-        if name:
-            hashing(name)
-    except (ValueError, ImportError):
-        known = ", ".join(ALGORITHMS)
-        message = f"--digest {name}: none of {known}, or its package is missing"
-        raise ConfigurationError(message) from None
 
 
 def _sources(given: ImportOptions) -> tuple[list[Source], list[str], bool]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from frontier.warc.reader import Found
 
-ALGORITHMS = ("sha256", "sha1", "md5", "sha512", "blake3")
+ALGORITHMS = ("sha256", "sha1", "blake3", "md5", "sha512")
 
 
 def require_algorithm(option: str, name: str) -> None:
@@ -31,7 +31,7 @@ def require_algorithm(option: str, name: str) -> None:
         ConfigurationError: It is unknown, or its package is not installed.
     """
     if name not in ALGORITHMS:
-        raise ConfigurationError(f"{option} {name!r}: one of {ALGORITHMS}")
+        raise ConfigurationError(f"{option} {name!r}: one of {', '.join(ALGORITHMS)}")
     if name == "blake3" and not find_spec("blake3"):
         raise ConfigurationError(
             f"{option} {name} needs: pip install 'frontier-crawl[blake3]'"

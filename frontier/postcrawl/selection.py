@@ -13,11 +13,10 @@ other records that have the URL and the date of a capture in it.
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -29,7 +28,7 @@ from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, quer
 from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from frontier.postcrawl.engines import DuckDb
@@ -94,7 +93,7 @@ def listed(path: Path) -> frozenset[tuple[str, str]]:
     """
     found = set()
     with open_input(path) as file:
-        for number, raw in enumerate(_lines(file), 1):
+        for number, raw in enumerate(iter(lambda: file.readline(_LINE), b""), 1):
             if raw.startswith(b"urn:"):
                 continue
             try:
@@ -104,10 +103,6 @@ def listed(path: Path) -> frozenset[tuple[str, str]]:
             if line is not None:
                 found.add((escaped(line.url), line.timestamp))
     return frozenset(found)
-
-
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    return iter(functools.partial(file.readline, _LINE), b"")
 
 
 def extracting(
