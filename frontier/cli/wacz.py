@@ -20,8 +20,9 @@ from frontier.files import mode_of_environment
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from frontier.errors import BadWarc
     from frontier.wacz.create import Made, Options
 
 
@@ -70,10 +71,16 @@ def create(how: CreateOptions) -> Shown:
         if not path.exists():
             raise NotFound(f"{path}: there is no such file or directory")
     left_out: list[str] = []
+    is_whole = True
 
     def refused(path: Path, why: str) -> None:
         complain(f"{path} is skipped: {why}")
         left_out.append(path.name)
+
+    def unlisted(error: BadWarc) -> None:
+        nonlocal is_whole
+        complain(f"not in the index: {error}")
+        is_whole = False
 
     warcs = warc_files(given, crawl_id=how.crawl or None, refused=refused)
     total, done = sum(path.stat().st_size for path in warcs), 0
@@ -84,7 +91,7 @@ def create(how: CreateOptions) -> Shown:
             done += size
             progress(done)
 
-        made = make(out, warcs, _options(how, left_out), copied)
+        made = make(out, warcs, _options(how, left_out, unlisted), copied)
     said = {
         "file": str(out),
         "captures": made.captures,
@@ -92,11 +99,14 @@ def create(how: CreateOptions) -> Shown:
         "requires": [each.facts() for each in made.requires],
         "missing": made.missing,
     }
-    code = ExitCode.INCOMPLETE if made.missing or left_out else ExitCode.OK
+    is_whole = is_whole and not (made.missing or left_out)
+    code = ExitCode.OK if is_whole else ExitCode.INCOMPLETE
     return Shown(said, _told(out, made), code=code)
 
 
-def _options(how: CreateOptions, left_out: list[str]) -> Options:
+def _options(
+    how: CreateOptions, left_out: list[str], unlisted: Callable[[BadWarc], None]
+) -> Options:
     from frontier.wacz.create import Options
     from frontier.warc.crawl_log import logs_of
 
@@ -110,6 +120,7 @@ def _options(how: CreateOptions, left_out: list[str]) -> Options:
         tuple(how.against),
         left_out,
         replace=how.force,
+        unlisted=unlisted,
         strict=how.strict,
         mode=mode_of_environment(),
     )

@@ -15,20 +15,26 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
-import zlib
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from isal import igzip, isal_zlib
 
-from frontier.cdx.lines import INDEXED, Capture, capture_of, paired, read_line
+from frontier.cdx.lines import (
+    INDEXED,
+    LINE_LIMIT,
+    Capture,
+    capture_of,
+    paired,
+    read_line,
+)
 from frontier.collection.sources import Kind
 from frontier.dedupe.digest import ALGORITHM, parse, spelled
 from frontier.errors import BadWarc, SourceBroken
 from frontier.files import require_ratio
 from frontier.postcrawl.payload import payload_in
 from frontier.remote_files import is_here, open_file, path_of, state_of
-from frontier.wacz.layout import CDX
+from frontier.wacz.layout import CDX, UNSOUND
 from frontier.warc.reader import GZIP, pulled_from
 from frontier.warc.records import MAX_URL, digits, target_uri
 
@@ -40,15 +46,11 @@ if TYPE_CHECKING:
 
     Wrong = Callable[[str, bytes, Exception], None]
 
-MAX_LINE = 1 << 20
-"""The most bytes of a line that is read; a URL of 64 kB fits easily."""
 MAX_SIZE = 10**12
 """Bytes that no record can have: such a size is a lie. WARC files have a few GB, and
 the counts of bytes saved are sums of these sizes."""
 MAX_INDEXES = 1_000
 """The most index files of one WACZ; py-wacz and Browsertrix write one or two."""
-BLOCK = 1 << 18
-"""Bytes that are read at once."""
 _DATE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,2}")
 _NOT_STORED = re.compile(r"(?:^|,)(?:warcRevisit:|Revisit:|duplicate(?![A-Za-z]))")
 """Notes in a crawl.log that mark revisits: Heritrix's own, and its DeDuplicator's,
@@ -56,16 +58,8 @@ which are ``Revisit:IdenticalPayloadDigest`` in 3.1 and, before that, ``duplicat
 alone or with a colon and its origin."""
 _UNWRITTEN = re.compile(r"(?:^|,)unwritten(?![A-Za-z])")
 """The note on a response that is in no WARC file."""
-_BROKEN: tuple[type[Exception], ...] = (
-    EOFError,
-    OSError,
-    RuntimeError,  # zipfile: the file is encrypted
-    NotImplementedError,  # zipfile: a compression that Python does not have
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-    cast("type[Exception]", isal_zlib.error),
-)
+_IsalError = cast("type[Exception]", isal_zlib.error)
+_BROKEN: tuple[type[Exception], ...] = (OSError, _IsalError, *UNSOUND)
 
 
 class Known(NamedTuple):
@@ -247,11 +241,14 @@ def _lines(file: IO[bytes]) -> Iterator[bytes | None]:
     if is_packed:
         text = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
     total, is_begun = 0, False
-    while part := text.readline(MAX_LINE):
+    while part := text.readline(LINE_LIMIT):
         total += len(part)
         if is_packed:
             require_ratio(total, file.tell())
-        is_rest, is_begun = is_begun, not part.endswith(b"\n") and len(part) == MAX_LINE
+        is_rest, is_begun = (
+            is_begun,
+            not part.endswith(b"\n") and len(part) == LINE_LIMIT,
+        )
         if is_begun or is_rest:
             if not is_begun:
                 yield None

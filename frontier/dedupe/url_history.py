@@ -32,6 +32,7 @@ from frontier.dedupe.digest_index import decode, encode
 from frontier.dedupe.revisit_policy import URL_KEY, url_key
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys, round_of
+from frontier.warc.reader import Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -173,9 +174,6 @@ _UNSAFE_NAME = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 _LIMIT = 16_384
 """The longest entry that is read, in bytes."""
 _VALIDATOR = re.compile(r"[\x20-\x7e]{1,1000}")
-_HEADER = re.compile(
-    rb"^(etag|last-modified)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +240,10 @@ def last_capture_of(
         return None
     if not exchange.request_head.startswith(b"GET "):
         return None
-    found = {
-        name.lower(): value.decode("latin-1").strip()
-        for name, value in _HEADER.findall(exchange.response_head)
-    }
+    head = Head(exchange.response_head)
     etag, modified = (
-        value if _VALIDATOR.fullmatch(value := found.get(name, "")) else ""
-        for name in (b"etag", b"last-modified")
+        value if _VALIDATOR.fullmatch(value := head.get(name)) else ""
+        for name in ("etag", "last-modified")
     )
     if not (etag or modified):
         return None

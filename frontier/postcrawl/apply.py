@@ -30,7 +30,7 @@ REPLACES = "X-Frontier-Replaces"
 """The header of a revisit that names the record whose payload it has lost."""
 IN_MEMORY = 1 << 24
 """Most bytes of a body that is held in memory; a larger one is on disk."""
-_ANEW = frozenset(
+ANEW = frozenset(
     {
         "warc-type",
         "warc-record-id",
@@ -112,7 +112,7 @@ def revisit_of(found: Found, action: Action, payload: str) -> Record:
     identifier = identify("revisit", action.record_id, name, at)
     head = found.block.partition(b"\r\n\r\n")
     block = head[0] + head[1]
-    kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _ANEW]
+    kept = [(n, v) for n, v in headers.pairs() if n.lower() not in ANEW]
     claimed = headers.get("warc-payload-digest")
     lines = [
         ("WARC-Type", "revisit"),

@@ -28,7 +28,7 @@ from frontier.dedupe.digest import hashing, labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.model import slices_of
 from frontier.postcrawl.actions import PLACE, Pass
-from frontier.postcrawl.apply import IN_MEMORY, REPLACES, held, made_of
+from frontier.postcrawl.apply import ANEW, IN_MEMORY, REPLACES, held, made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.postcrawl.rewriting import record_at
 from frontier.postcrawl.selection import ALL
@@ -47,20 +47,7 @@ if TYPE_CHECKING:
     from frontier.warc.reader import Found
     from frontier.warc.records import Record
 
-_REVISITS = frozenset(
-    {
-        "warc-type",
-        "warc-record-id",
-        "warc-profile",
-        "warc-truncated",
-        "warc-refers-to",
-        "warc-refers-to-target-uri",
-        "warc-refers-to-date",
-        "warc-block-digest",
-        "content-length",
-        REPLACES.lower(),
-    }
-)
+_REVISITS = ANEW - {"warc-payload-digest", "content-type"} | {REPLACES.lower()}
 """Headers that only a revisit has, or that are computed anew."""
 CANDIDATES = 8
 """Most captures that are read for a revisit that names only a digest, no capture."""

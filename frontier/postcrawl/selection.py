@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from frontier.cdx.lines import read_line
+from frontier.cdx.lines import LINE_LIMIT, read_line
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
 from frontier.postcrawl.actions import PLACE, Pass
@@ -39,8 +39,6 @@ WHERE r.type = 'revisit' AND NOT EXISTS (SELECT 1 FROM needed o
   WHERE r.refers_to_url = o.url AND left(r.refers_to_date, 19) = left(o.date, 19))
 ORDER BY r.file, r.record_offset
 """
-_LINE = 1 << 20
-"""The longest line of an index, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ def listed(path: Path) -> frozenset[tuple[str, str]]:
     """
     found = set()
     with open_input(path) as file:
-        for number, raw in enumerate(iter(lambda: file.readline(_LINE), b""), 1):
+        for number, raw in enumerate(iter(lambda: file.readline(LINE_LIMIT), b""), 1):
             if raw.startswith(b"urn:"):
                 continue
             try:

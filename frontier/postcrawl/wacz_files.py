@@ -13,8 +13,6 @@ What always holds:
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
@@ -31,12 +29,15 @@ from frontier.remote_files import open_file
 from frontier.wacz import layout
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
+from frontier.warc.reader import parts_of
 
 if TYPE_CHECKING:
+    import zipfile
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-_DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError)
+    from frontier.errors import BadWarc
+
 _PAGES = "pages/"
 _LINE = 1 << 24
 """The longest line of a list of pages, which may have a page's text, in bytes."""
@@ -63,17 +64,12 @@ def unpack(path: Path, directory: Path, suffix: str = "") -> Unpacked:
     with open_file(path) as file:
         where = directory / f"{path.name}.{identity(file)[1][:12]}"
         file.seek(0)
-        try:
-            with zipfile.ZipFile(file) as archive:
-                warcs = {
-                    info.filename: _take(archive, info, where, suffix)
-                    for info in archive.infolist()
-                    if _is_warc(info.filename)
-                }
-        except _DAMAGED as error:
-            raise BadWacz(str(path), f"not a sound zip file: {error}") from None
-        except ValueError as error:
-            raise BadWacz(str(path), str(error)) from None
+        with layout.unzipped(file, path) as archive:
+            warcs = {
+                info.filename: _take(archive, info, where, suffix)
+                for info in archive.infolist()
+                if _is_warc(info.filename)
+            }
     return Unpacked(path, warcs)
 
 
@@ -101,7 +97,7 @@ def _take(
     mode = mode_of_environment()
     make_directory(place.parent, mode)
     with archive.open(info) as source, published(place, mode) as target:
-        target.writelines(layout.blocks(source.read))
+        target.writelines(parts_of(source))
     return place
 
 
@@ -122,18 +118,13 @@ def repack(
         OSError: A file cannot be read or written. The WACZ is what it was.
     """
     path = unpacked.path
-    try:
-        with (
-            published(path, mode_of_environment()) as new,
-            open_input(path) as old,
-            zipfile.ZipFile(old) as archive,
-            Pack(new, str(path), _date_of(archive)) as pack,
-        ):
-            _Packing(unpacked, archive, pack, has_left, say).make()
-    except _DAMAGED as error:
-        raise BadWacz(str(path), f"not a sound zip file: {error}") from None
-    except ValueError as error:
-        raise BadWacz(str(path), str(error)) from None
+    with (
+        published(path, mode_of_environment()) as new,
+        open_input(path) as old,
+        layout.unzipped(old, path) as archive,
+        Pack(new, str(path), _date_of(archive)) as pack,
+    ):
+        _Packing(unpacked, archive, pack, has_left, say).make()
 
 
 def _date_of(archive: zipfile.ZipFile) -> tuple[int, ...]:
@@ -165,7 +156,7 @@ class _Packing:
         for info in self._archive.infolist():
             self._member(info)
         scratch = min(place.parent for place in warcs.values()).joinpath
-        with Indexing(scratch, frozenset()) as indexing:
+        with Indexing(scratch, frozenset(), unlisted=self._say_of) as indexing:
             for place in warcs.values():
                 with open_input(place) as source:
                     indexing.add(place, source)
@@ -178,6 +169,9 @@ class _Packing:
         said = self._json(layout.DIGEST)
         if isinstance(said, dict) and "signedData" in said:
             self._say(f"{path}: its signature was of what it was")
+
+    def _say_of(self, error: BadWarc) -> None:
+        self._say(str(error))
 
     def _json(self, name: str) -> object:
         there = name in self._archive.namelist()
@@ -196,7 +190,7 @@ class _Packing:
                 self._pack.add(name, self._pages(source), info.file_size)
         else:
             with self._archive.open(info) as source:
-                self._pack.add(name, layout.blocks(source.read), info.file_size)
+                self._pack.add(name, parts_of(source), info.file_size)
             where = f"{self._unpacked.path}: {name}"
             self._say(f"{where} is what it was, and may name what has left")
 

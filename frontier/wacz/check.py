@@ -28,11 +28,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 from frontier.cdx.lines import LINE_LIMIT, MOMENT, captures_in, parse
 from frontier.cdx.sorting import Captures
-from frontier.errors import BadWarc
+from frontier.errors import BadWacz, BadWarc
 from frontier.files import open_input, require_ratio
 from frontier.wacz import layout
 from frontier.wacz.layout import index_lines, originals, read_json
-from frontier.warc.reader import telling
+from frontier.warc.reader import parts_of, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -71,17 +71,16 @@ def check(
     if not (name or path.name).endswith(layout.SUFFIX):
         complaints.append(f"its name does not end in {layout.SUFFIX}")
     try:
-        with open_input(path) as file, zipfile.ZipFile(file) as archive:
+        with open_input(path) as file, layout.unzipped(file, path) as archive:
             wrong = list(_wrong_members(archive))
             complaints += wrong
             if not wrong:
                 for each in islice(_wrong_in(archive, against, note), COMPLAINTS_LIMIT):
                     complaints.append(each)
-    except (OSError, EOFError, ValueError, KeyError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        complaints.append(f"cannot be read: {reason}")
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        complaints.append(f"not a sound zip file: {error}")
+    except BadWacz as error:
+        complaints.append(error.reason)
+    except OSError as error:
+        complaints.append(f"cannot be read: {error.strerror or error}")
     return complaints[:COMPLAINTS_LIMIT]
 
 
@@ -322,7 +321,7 @@ def _wrong_digest(
     """What is wrong with the hash of the package; *note* gets what is not verified."""
     digest = read_json(archive, layout.DIGEST, 1 << 20)
     with archive.open(layout.PACKAGE) as stream:
-        value, _ = layout.hash_of(stream)  # type: ignore[arg-type]
+        value, _ = layout.hash_of(stream)
     if not isinstance(digest, dict) or digest.get("path") != layout.PACKAGE:
         yield f"{layout.DIGEST}: path is not {layout.PACKAGE!r}"
     elif digest.get("hash") != value:
@@ -344,7 +343,7 @@ def _wrong_member(
     """What is wrong with *name*, given what is *said* of it; note a WARC's captures."""
     digest = hashlib.sha256()
     with archive.open(name) as stream:
-        blocks = telling(layout.blocks(stream.read), digest.update)
+        blocks = telling(parts_of(stream), digest.update)
         if name.startswith(layout.ARCHIVE) and name.endswith(layout.WARCS):
             file, wrong = name.removeprefix(layout.ARCHIVE), list[BadWarc]()
             try:

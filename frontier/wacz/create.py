@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from frontier.cdx.sorting import Need
+    from frontier.errors import BadWarc
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +90,8 @@ class Options:
     """Whether a file of that name may be overwritten."""
     mode: int = FILE_MODE
     """The mode of the file."""
+    unlisted: Callable[[BadWarc], object] | None = None
+    """Is told of each capture that no index can have; else that is an error."""
     strict: bool = False
     """Whether the result has to pass `check`, which inflates every record."""
 
@@ -155,7 +158,7 @@ def create(
     *progress* is called with the number of bytes copied from WARC files.
 
     Raises:
-        BadWarc: A WARC file is cut or damaged.
+        BadWarc: A WARC file is cut or damaged, or see `Options.unlisted`.
         BadWacz: There are no captures, another process is making *out*, or the
             result does not pass `check`.
         FileTaken: *out* exists, and is not to be replaced.
@@ -205,7 +208,7 @@ def _make(
     scratch = functools.partial(out_of, out)
     with (
         Pack(file, str(out), date) as pack,
-        Indexing(scratch, options.seeds, options.mode) as indexing,
+        Indexing(scratch, options.seeds, options.mode, options.unlisted) as indexing,
     ):
         for path in warcs:
             with open_input(path) as source:

@@ -64,14 +64,19 @@ class Indexing:
         scratch: Callable[[str], Path],
         seeds: frozenset[str],
         mode: int = FILE_MODE,
+        unlisted: Callable[[BadWarc], object] | None = None,
     ) -> None:
-        """Begin with no files; *scratch* makes the path of a scratch file of a name."""
+        """Begin with no files; *scratch* makes the path of a scratch file of a name.
+
+        For *unlisted* see `frontier.cdx.lines.captures_in`.
+        """
         self._opener = creating(mode)
         self.pages = 0
         """The number of pages."""
         self.read = 0
         """The number of files that were read because no index could be used."""
         self._seeds = seeds
+        self._unlisted = unlisted
         self._scratch = scratch
         self._made: list[Path] = []
         self._stack = contextlib.ExitStack()
@@ -174,7 +179,7 @@ class Indexing:
     def _read(self, path: Path, file: BinaryIO) -> None:
         self.read += 1
         found = records_of(str(path), blocks_of(file))
-        for capture in captures_in(found, path.name):
+        for capture in captures_in(found, path.name, self._unlisted):
             self._captures.add(capture)
             self._put(page_of(capture, self._seeds))
 

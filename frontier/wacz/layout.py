@@ -10,8 +10,10 @@ import hashlib
 import json
 import re
 import zipfile
+import zlib
+from contextlib import contextmanager
 from json.encoder import encode_basestring_ascii as _json
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from frontier.cdx.lines import LINE_LIMIT, MOMENT, parse
 from frontier.cdx.sorting import Need
@@ -22,9 +24,8 @@ from frontier.warc.reader import plain_records, records
 from frontier.warc.records import dated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
-    from typing import BinaryIO
 
     from frontier.cdx.lines import Capture
     from frontier.warc.reader import Found
@@ -50,7 +51,16 @@ PAGES_HEADER = {
     "title": "All Pages",
     "hasText": False,
 }
-BLOCK = 1 << 20
+
+UNSOUND: tuple[type[Exception], ...] = (
+    EOFError,
+    KeyError,
+    RuntimeError,  # encrypted, or a compression that Python does not have
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What Python raises of a zip file that cannot be used."""
 
 _NAME = re.compile(r"(?![^/]*:)[^\x00-\x1f\\]{1,1024}")
 """A colon is that of a drive or of a scheme in its first part; Scoop has times in file
@@ -63,6 +73,21 @@ def is_safe(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not {"", ".", ".."} & set(parts)
 
 
+@contextmanager
+def unzipped(file: IO[bytes], name: object) -> Iterator[zipfile.ZipFile]:
+    """The zip *file*, which is called *name*.
+
+    Raises:
+        BadWacz: It is not one, or damaged, or encrypted, or what is in it is wrong.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            yield archive
+    except UNSOUND as error:
+        reason = str(error) or "a member is cut off"
+        raise BadWacz(str(name), f"not a sound zip file: {reason}") from None
+
+
 def records_of(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
     """The records of the WARC file *name*, which is gzip if its name says so, or plain.
 
@@ -72,19 +97,10 @@ def records_of(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
     return (records if name.endswith(".gz") else plain_records)(name, blocks)
 
 
-def blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield what *read* returns until it returns nothing."""
-    while block := read(BLOCK):
-        yield block
-
-
-def hash_of(stream: BinaryIO) -> tuple[str, int]:
-    """Return ``sha256:<hex>`` and the size of the rest of *stream*."""
-    digest, size = hashlib.sha256(), 0
-    for block in blocks(stream.read):
-        digest.update(block)
-        size += len(block)
-    return f"sha256:{digest.hexdigest()}", size
+def hash_of(stream: Any) -> tuple[str, int]:
+    """Return ``sha256:<hex>`` and the size of *stream*, which is at its start."""
+    digest = hashlib.file_digest(stream, "sha256")
+    return f"sha256:{digest.hexdigest()}", stream.tell()
 
 
 def page_of(capture: Capture, seeds: frozenset[str]) -> bytes | None:
@@ -150,10 +166,10 @@ def originals(path: Path) -> Iterator[Need]:
         BadWacz: It cannot be read.
     """
     try:
-        with open_input(path) as file, zipfile.ZipFile(file) as archive:
+        with open_input(path) as file, unzipped(file, path) as archive:
             for raw in index_lines(archive):
                 found = parse(raw)
                 if found.kind != "revisit":
                     yield Need(in_hex(found.digest), found.key, found.timestamp)
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+    except OSError as error:
         raise BadWacz(str(path), f"cannot be read: {error}") from error

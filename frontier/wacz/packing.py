@@ -19,9 +19,10 @@ from isal import isal_zlib
 
 from frontier.errors import BadWacz
 from frontier.wacz import layout
+from frontier.warc.reader import blocks_of, parts_of, telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import IO, BinaryIO, Self
 
 LEVEL = 1
@@ -60,16 +61,8 @@ class Pack:
             OSError: Something cannot be read or written.
         """
         size = source.seek(0, os.SEEK_END)
-        source.seek(0)
-
-        def parts() -> Iterator[bytes]:
-            left = size
-            while left and (part := source.read(min(layout.BLOCK, left))):
-                left -= len(part)
-                yield part
-                progress(len(part))
-
-        if self._put(name, parts(), size, zipfile.ZIP_STORED) != size or source.read(1):
+        parts = telling(blocks_of(source, 0, size), lambda part: progress(len(part)))
+        if self._put(name, parts, size, zipfile.ZIP_STORED) != size or source.read(1):
             reason = f"{name} changes its size while it is copied"
             raise BadWacz(self._name, reason)
 
@@ -92,7 +85,7 @@ class Pack:
             OSError: Something cannot be read or written.
         """
         size = os.fstat(file.fileno()).st_size
-        self.add(name, layout.blocks(file.read), size)
+        self.add(name, parts_of(file), size)
 
     def add_index(self, lines: Iterable[bytes], data: BinaryIO, leads: BinaryIO) -> int:
         """Put sorted *lines* into the file as its index; return their number.

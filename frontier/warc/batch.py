@@ -310,7 +310,7 @@ class BatchWriter:
         }
 
     def _add(self, items: list[Item], stored: list[Stored]) -> None:
-        entries, past = [], []
+        entries, past, history = [], [], self._config.history
         for item, at in zip(items, stored, strict=True):
             if not item.eligible:
                 continue
@@ -319,11 +319,12 @@ class BatchWriter:
                 key = item.keys[0] if item.keys[0].startswith(URL_KEY) else ""
                 entry = Entry(item.digest_hex, at.date, url, at.length, key)
                 entries.append(entry)
+            if history is None:
+                continue
             original = at.original or self._original(item, at)
             last = last_capture_of(item.exchange, item.digest_hex, at, original)
             if last is not None:
                 past.append(last)
-        history = self._config.history
         if entries:
             self._answered(lambda: self._index.add(entries))
         if history is not None and past:

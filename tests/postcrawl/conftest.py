@@ -3,8 +3,11 @@
 from io import BytesIO
 
 import pytest
+from click.testing import CliRunner
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
+
+from frontier.cli import app
 
 PAGE = b"<p>one page, which is in the collection again and again</p>" * 20
 OTHER = b"<p>another</p>" * 90
@@ -111,3 +114,12 @@ def before(tmp_path, new_warc):
     second.response("http://b.example/other", 13, OTHER)
     second.close()
     return tmp_path / "before"
+
+
+@pytest.fixture
+def planned(before, tmp_path):
+    """The directory of the manifests of `before`, and of a plan."""
+    manifests = tmp_path / "manifests"
+    for words in (["manifest", before, "-o", manifests], ["plan", manifests]):
+        CliRunner().invoke(app, ["warc", *map(str, words)], catch_exceptions=False)
+    return manifests

@@ -16,14 +16,6 @@ from tests.postcrawl.conftest import OTHER, PAGE
 from tests.postcrawl.test_dedupe import run, state
 
 
-@pytest.fixture
-def planned(before, tmp_path):
-    manifests = tmp_path / "manifests"
-    run("manifest", before, "-o", manifests)
-    run("plan", manifests)
-    return manifests
-
-
 def test_an_original_that_has_vanished(before, planned, tmp_path):
     (before / "one.warc.gz").unlink()
     was = state(before)

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import random
-import zlib
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,6 +13,7 @@ from click.testing import CliRunner
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from tests.postcrawl.conftest import OTHER, PAGE, date
+from tests.warc.samples import change_members
 
 
 def manifest(*words, code=ExitCode.OK):
@@ -138,14 +138,7 @@ def test_directories_are_looked_through(before, tmp_path):
 
 def damaged(path, how):
     """Have *how* change the second record of *path*; where that begins."""
-    data, records = path.read_bytes(), []
-    while data:
-        member = zlib.decompressobj(31)
-        records.append(member.decompress(data))
-        data = member.unused_data
-    records[1] = how(records[1])
-    packed = [gzip.compress(record) for record in records]
-    path.write_bytes(b"".join(packed))
+    packed = change_members(path, lambda n, record: how(record) if n == 1 else record)
     return len(packed[0])
 
 

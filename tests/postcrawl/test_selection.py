@@ -1,5 +1,7 @@
 """A part of a collection is restored, or taken out with what it needs."""
 
+import re
+
 import pytest
 from click.testing import CliRunner
 
@@ -9,6 +11,10 @@ from frontier.wacz.create import create
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, revisits, run, sha1
 from tests.postcrawl.test_removal import unnamed
+
+SIZES = re.compile(rb"(PK\x01\x02.{16}).{8}", re.DOTALL)
+FLAGS = re.compile(rb"(PK\x01\x02.{4}|PK\x03\x04..)\0", re.DOTALL)
+"""Of the members of a zip file."""
 
 
 @pytest.fixture
@@ -79,6 +85,8 @@ def test_originals_may_be_in_a_wacz(before, deduplicated, tmp_path):
     [
         (lambda data: data[:-30], "not a sound zip file"),
         (lambda data: b"no zip", "not a sound zip file"),
+        (lambda data: SIZES.sub(rb"\1" + b"\xff\xff\xff\0" * 2, data), "is cut off"),
+        (lambda data: FLAGS.sub(b"\\1\1", data), "is encrypted"),
         (lambda data: data.replace(b"archive/one", b"archive/../"), "not a valid name"),
     ],
 )

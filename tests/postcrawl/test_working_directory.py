@@ -15,14 +15,6 @@ from frontier.postcrawl.working_directory import BESIDE, beside, held
 from tests.postcrawl.test_dedupe import run, state
 
 
-@pytest.fixture
-def planned(before, tmp_path):
-    manifests = tmp_path / "manifests"
-    run("manifest", before, "-o", manifests)
-    run("plan", manifests)
-    return manifests
-
-
 @pytest.mark.parametrize("command", ["manifest", "plan", "apply", "dedupe", "restore"])
 def test_two_commands_at_once_are_refused(before, planned, tmp_path, command):
     out = tmp_path / "out"

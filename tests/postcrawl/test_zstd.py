@@ -2,7 +2,6 @@
 
 import gzip
 import random
-import zlib
 
 import pytest
 from fastwarc.stream_io import ZstdWriter, zstd_train_dictionary_from_samples
@@ -13,6 +12,7 @@ from tests.postcrawl.conftest import OTHER, PAGE
 from tests.postcrawl.test_convert import convert
 from tests.postcrawl.test_dedupe import blocks, run
 from tests.postcrawl.test_manifest import contents, manifest, rows
+from tests.warc.samples import members
 
 try:
     from compression.zstd import get_frame_info
@@ -47,12 +47,7 @@ def frames(parts, path, **how):
 
 def records(path):
     """The records of *path*, which warcio has packed, each with its headers."""
-    data, found = path.read_bytes(), []
-    while data:
-        unpack = zlib.decompressobj(31)
-        found.append(unpack.decompress(data))
-        data = unpack.unused_data
-    return found
+    return [content for _, _, content in members(path.read_bytes())]
 
 
 @pytest.fixture

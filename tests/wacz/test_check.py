@@ -3,7 +3,6 @@ import io
 import json
 import tracemalloc
 import zipfile
-import zlib
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from frontier.wacz.create import create, warc_files
 from frontier.wacz.layout import DIGEST
 from frontier.warc.reader import records
 from tests.harness import commands
+from tests.warc.samples import change_members
 
 
 @pytest.fixture
@@ -227,18 +227,8 @@ def test_a_revisit_of_another_url_needs_it(tmp_path, write_warc):
     """The payload is there, but not where a replay tool looks for it."""
     directory = write_warc("c-1", [b"<p>one</p>", b"<p>two</p>", b"<p>one</p>"])
     (path,) = directory.iterdir()
-    members = []
-    rest = path.read_bytes()
-    while rest:
-        inflate = zlib.decompressobj(31)
-        text = inflate.decompress(rest)
-        rest = inflate.unused_data
-        text = text.replace(
-            b"Refers-To-Target-URI: http://example.com/0",
-            b"Refers-To-Target-URI: http://example.com/1",
-        )
-        members.append(gzip.compress(text))
-    path.write_bytes(b"".join(members))
+    was, now = (b"Refers-To-Target-URI: http://example.com/%d" % n for n in (0, 1))
+    change_members(path, lambda _, record: record.replace(was, now))
     out = tmp_path / "c.wacz"
 
     assert create(out, [path]).missing == 1

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from frontier.wacz import layout
 from frontier.wacz.create import Options, create, warc_files
 from frontier.wacz.packing import Pack
+from frontier.warc.reader import BLOCK
 
 GIB = 1 << 30
 MOMENT = (2026, 1, 1, 0, 0, 0)
@@ -92,7 +92,7 @@ class Holes:
         return getattr(self._file, name)
 
     def write(self, data):
-        if len(data) < layout.BLOCK:
+        if len(data) < BLOCK:
             return self._file.write(data)
         self._file.seek(len(data), os.SEEK_CUR)
         return len(data)
@@ -103,7 +103,7 @@ class Zeros:
 
     def __init__(self, size):
         self._size, self._at = size, 0
-        self._block = memoryview(bytes(layout.BLOCK))
+        self._block = memoryview(bytes(BLOCK))
 
     def seek(self, at, whence=os.SEEK_SET):
         self._at = at + (self._size if whence == os.SEEK_END else 0)
@@ -120,7 +120,7 @@ def large(tmp_path, monkeypatch):
     """A zip with members of all sizes that matter, most of it a hole."""
 
     def quick(data, value=0):  # of what is large: of these members none is read
-        return value if len(data) == layout.BLOCK else zlib.crc32(data, value)
+        return value if len(data) == BLOCK else zlib.crc32(data, value)
 
     monkeypatch.setattr("zipfile.crc32", quick)
     monkeypatch.setattr("frontier.wacz.packing.hashlib.sha256", hashlib.md5)

@@ -45,6 +45,14 @@ def members(data):
     return found
 
 
+def change_members(path, change):
+    """Have *change*, given its number and its content, change each record of *path*."""
+    found = [content for _, _, content in members(path.read_bytes())]
+    packed = [gzip.compress(change(*each)) for each in enumerate(found)]
+    path.write_bytes(b"".join(packed))
+    return packed
+
+
 def warc_headers(content):
     head, _, _ = content.partition(b"\r\n\r\n")
     return dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
