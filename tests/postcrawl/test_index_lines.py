@@ -11,7 +11,8 @@ from frontier.postcrawl.one_pass import perform
 from frontier.postcrawl.plan import applying, make_plan
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.reader import records_in
-from tests.postcrawl.conftest import PAGE, date
+from tests.postcrawl.conftest import PAGE
+from tests.postcrawl.test_files_of_others import record
 
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 
@@ -40,18 +41,9 @@ def odd(path, *blocks, kind="response", **headers):
     """Add records of *kind* to *path*, with *headers* in place of the usual."""
     with path.open("ab") as file:
         for number, block in enumerate(blocks):
-            usual = {
-                "WARC-Type": kind,
-                "WARC-Target-URI": f"http://odd.example/{kind}/{number}",
-                "WARC-Date": date(50 + number),
-                "WARC-Record-ID": f"<urn:uuid:{len(block):08}-{number}>",
-                "Content-Type": "application/http; msgtype=response",
-            }
-            usual |= {name.replace("_", "-"): text for name, text in headers.items()}
-            lines = [f"{name}: {text}" for name, text in usual.items() if text]
-            top = "\r\n".join(["WARC/1.1", *lines, f"Content-Length: {len(block)}"])
-            record = f"{top}\r\n\r\n".encode() + block + b"\r\n\r\n"
-            file.write(gzip.compress(record, mtime=0))
+            url = f"http://odd.example/{kind}/{number}"
+            made = record(url, 50 + number, block, kind=kind, **headers)
+            file.write(gzip.compress(made, mtime=0))
 
 
 def test_of_pages_forms_revisits_and_what_is_no_page(new_warc, applied):

@@ -20,6 +20,7 @@ from tests.collection.conftest import index, make_index
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, kill_at_every, revisits, run, sha1
 from tests.postcrawl.test_removal import everything
+from tests.warc.samples import inside
 
 __all__ = ("index", "make_index")
 TARGET = "http://a.example/"
@@ -39,15 +40,6 @@ def package(before, tmp_path):
             path.unlink()
     (files / "one.cdxj").unlink()
     return files
-
-
-def inside(path):
-    """All that a WACZ has, unpacked."""
-    found = {}
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            found[name] = archive.read(name)
-    return found
 
 
 def test_a_capture_leaves_a_wacz_and_its_index_and_pages(package, before, tmp_path):

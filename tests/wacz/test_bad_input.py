@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 import tracemalloc
-import zipfile
 import zlib
 
 import brotli
@@ -19,7 +18,7 @@ from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
-from tests.warc.samples import an_exchange, change_members
+from tests.warc.samples import an_exchange, change_members, inside
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n"
 
@@ -61,15 +60,15 @@ def test_odd_captures_are_in_it_as_what_they_are(tmp_path, listed):
     tracemalloc.stop()
     assert (made.captures, made.read) == (5, 0 if listed else 1)
     assert check(made.path) == []
-    with zipfile.ZipFile(made.path) as archive:
-        pages = archive.read("pages/pages.jsonl").splitlines()[1:]
-        assert {name.split("/")[0] for name in archive.namelist()} == {
-            "archive",
-            "indexes",
-            "pages",
-            "datapackage.json",
-            "datapackage-digest.json",
-        }
+    found = inside(made.path)
+    pages = found["pages/pages.jsonl"].splitlines()[1:]
+    assert {name.split("/")[0] for name in found} == {
+        "archive",
+        "indexes",
+        "pages",
+        "datapackage.json",
+        "datapackage-digest.json",
+    }
     assert "title" not in json.loads(pages[0])  # brotli: nothing is guessed
     assert json.loads(pages[-1])["url"].endswith("passwd")
 
@@ -175,6 +174,5 @@ def test_a_date_may_be_as_precise_as_the_tool_knew_it(tmp_path, date):
 
     assert (made.captures, made.pages) == (2, 2)
     assert check(made.path) == []
-    with zipfile.ZipFile(made.path) as archive:
-        index = gzip.decompress(archive.read("indexes/index.cdx.gz")).decode()
+    index = gzip.decompress(inside(made.path)["indexes/index.cdx.gz"]).decode()
     assert f"/1 {DATES[date]} " in index

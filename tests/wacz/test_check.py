@@ -17,7 +17,7 @@ from frontier.wacz.create import create, warc_files
 from frontier.wacz.layout import DIGEST
 from frontier.warc.reader import records
 from tests.harness import commands
-from tests.warc.samples import change_members
+from tests.warc.samples import change_members, inside
 
 
 @pytest.fixture
@@ -30,8 +30,7 @@ def sound(tmp_path, write_warc):
 def changed(sound, change, name="changed.wacz", deflated=(), told=None):
     """The complaints about *sound* after *change* of its members; *told* gets notes."""
     told = [] if told is None else told
-    with zipfile.ZipFile(sound) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = inside(sound)
     change(members)
     other = sound.with_name(name)
     with zipfile.ZipFile(other, "w") as archive:

@@ -2,10 +2,8 @@
 
 import gzip
 import hashlib
-import io
 import json
 import re
-import zipfile
 
 import pytest
 
@@ -16,7 +14,7 @@ from frontier.wacz.check import check
 from frontier.wacz.create import Options, create
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
-from tests.warc.samples import an_exchange
+from tests.warc.samples import an_exchange, inside
 
 FAR = b"<p>" + hashlib.sha512(b"far").hexdigest().encode() * 400
 HTML = [("Content-Type", "text/html; charset=utf-8")]
@@ -83,8 +81,7 @@ def test_both_are_the_same_byte_for_byte(tmp_path, warc, plain):
     assert (made.read, made.captures, made.pages) == (0, 7, 5)
     assert made.path.read_bytes() == plain
     assert check(made.path) == []
-    with zipfile.ZipFile(made.path) as archive:
-        pages = archive.read("pages/pages.jsonl").decode()
+    pages = inside(made.path)["pages/pages.jsonl"].decode()
     for title in ("near", "far", "packed \\u00e9"):
         assert f'"title": "{title}"' in pages
 
@@ -121,8 +118,8 @@ def test_where_nothing_usable_is_noted_the_file_is_read(tmp_path, warc, plain, c
 
     made = create(tmp_path / "listed.wacz", [path], Options(created=1.0))
 
-    with zipfile.ZipFile(made.path) as ours, zipfile.ZipFile(io.BytesIO(plain)) as is_:
-        assert ours.read("pages/pages.jsonl") == is_.read("pages/pages.jsonl")
+    name = "pages/pages.jsonl"
+    assert inside(made.path)[name] == inside(plain)[name]
     assert (made.read, made.missing) == (1, 0)
 
 
@@ -140,9 +137,9 @@ def test_what_is_noted_is_not_read(tmp_path, warc, plain):
     made = create(tmp_path / "listed.wacz", [path], Options(created=1.0))
 
     assert (made.read, made.pages, made.missing) == (0, 5, 0)
-    with zipfile.ZipFile(made.path) as ours, zipfile.ZipFile(io.BytesIO(plain)) as is_:
-        for name in ("pages/pages.jsonl", "indexes/index.cdx.gz"):
-            assert ours.read(name) == is_.read(name)
+    ours, is_ = inside(made.path), inside(plain)
+    for name in ("pages/pages.jsonl", "indexes/index.cdx.gz"):
+        assert ours[name] == is_[name]
 
 
 @pytest.mark.parametrize(
@@ -164,9 +161,9 @@ def test_a_title_that_lies_is_escaped_and_capped(tmp_path, warc, said, title):
     made = create(tmp_path / "listed.wacz", [path])
 
     assert (made.read, check(made.path)) == (0, [])
-    with zipfile.ZipFile(made.path) as archive:
-        (page,) = archive.read("pages/pages.jsonl").splitlines()[1:]
-        assert b"title" not in gzip.decompress(archive.read("indexes/index.cdx.gz"))
+    found = inside(made.path)
+    (page,) = found["pages/pages.jsonl"].splitlines()[1:]
+    assert b"title" not in gzip.decompress(found["indexes/index.cdx.gz"])
     assert page.isascii()
     assert json.loads(page)["title"] == title
 

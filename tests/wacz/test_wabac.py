@@ -3,12 +3,12 @@
 import hashlib
 import json
 import subprocess
-import zipfile
 
 import pytest
 
 from frontier.wacz.create import create, warc_files
 from tests import foreign
+from tests.warc.samples import inside
 
 pytestmark = pytest.mark.compat
 
@@ -21,8 +21,7 @@ def test_wabac_reads_all_members_and_finds_captures(tmp_path, write_warc, wabac)
         out, [{"url": f"http://example.com/{number}"} for number in range(4)]
     )
 
-    with zipfile.ZipFile(out) as archive:
-        held = {name: archive.read(name) for name in archive.namelist()}
+    held = inside(out)
     assert len(held) == 6
     assert members == {
         name: {
@@ -91,8 +90,6 @@ def test_zip_readers_of_others_read_all_members(tmp_path, write_warc, reader):
     )
 
     assert done.returncode == 0, done.stderr
-    with zipfile.ZipFile(out) as archive:
-        assert json.loads(done.stdout) == {
-            name: hashlib.sha256(archive.read(name)).hexdigest()
-            for name in archive.namelist()
-        }
+    assert json.loads(done.stdout) == {
+        name: hashlib.sha256(data).hexdigest() for name, data in inside(out).items()
+    }

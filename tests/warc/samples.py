@@ -1,7 +1,9 @@
 """Exchanges, and an index, for the tests of the archive."""
 
 import gzip
+import io
 import threading
+import zipfile
 import zlib
 
 from frontier.errors import StoreUnavailable
@@ -51,6 +53,13 @@ def change_members(path, change):
     packed = [gzip.compress(change(*each)) for each in enumerate(found)]
     path.write_bytes(b"".join(packed))
     return packed
+
+
+def inside(wacz):
+    """All that a WACZ has, unpacked, by name; it may be bytes."""
+    file = io.BytesIO(wacz) if isinstance(wacz, bytes) else wacz
+    with zipfile.ZipFile(file) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def warc_headers(content):
