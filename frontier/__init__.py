@@ -8,7 +8,7 @@ line starts without Scrapy. ``docs/architecture.md`` says what each package hold
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     """Import the public *name*, or read the version of the distribution."""
     if name == "__version__":
-        return metadata.version("frontier-crawl")
+        from importlib.metadata import version
+
+        return version("frontier-crawl")
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

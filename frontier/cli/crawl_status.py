@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
-from rich.live import Live
 from rich.text import Text
 
 from frontier.cli.command import (
@@ -197,6 +196,8 @@ def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:
     On a terminal each look replaces the one before. Elsewhere it is a line, or an
     object.
     """
+    from rich.live import Live
+
     from frontier.status.sections import one_line
 
     console, found = results(), None

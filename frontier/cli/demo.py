@@ -21,7 +21,6 @@ from frontier.cli.command import (
     options,
 )
 from frontier.cli.output import ExitCode, complain, facts, say, show
-from frontier.cli.report import WarcFiles, crawl_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,6 +169,7 @@ def _site(site: Site, port: int, delay: float, log: Path) -> Iterator[dict[str, 
 def _print(outcome: Outcome, config: Config, log: Path, expected: set[str]) -> ExitCode:
     """Show what the crawl and the site say; return how the command ends."""
     from frontier.cli.crawl_run import logs
+    from frontier.cli.report import WarcFiles, crawl_report
     from frontier.testing.oracle import RequestLog
 
     served, watched = RequestLog.read(log), outcome.watched

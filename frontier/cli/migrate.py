@@ -19,7 +19,7 @@ from frontier.cli.command import (
 )
 from frontier.cli.output import Shown, bar, complain, facts, rows_of, say
 from frontier.errors import ConfigurationError
-from frontier.settings.config import PREFIX
+from frontier.settings.values import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -284,6 +283,8 @@ def live_line(line: Callable[[], str]) -> Iterator[Callable[[], None]]:
     if not console.is_terminal:
         yield lambda: None
         return
+    from rich.live import Live
+
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
         def tick() -> None:

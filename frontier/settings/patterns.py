@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import re2
-
 LOOKED = 10_000
 """Characters of a URL in which patterns are looked for; servers accept fewer."""
 PATTERN_MEMORY = 1 << 20
@@ -22,6 +20,8 @@ def compiled(pattern: str) -> Any:
     Raises:
         ValueError: RE2 does not accept it.
     """
+    import re2  # takes 10 ms, and few crawls have patterns
+
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY
     options.log_errors = False

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from frontier.files import mode_of
 from frontier.model import Order
+from frontier.settings.patterns import compiled
 
 PREFIX = "FRONTIER_"
 """What the names of our settings begin with."""
@@ -337,8 +338,6 @@ def archive_rule(rule: str) -> str:
     if kind == "status" and not re.fullmatch(r"[1-9](xx|[0-9]{2})", pattern):
         raise ValueError("must be like status:404 or status:4xx")
     if kind == "url":
-        from frontier.settings.patterns import compiled  # 10 ms, needed by few
-
         compiled(pattern)
     return rule
 
