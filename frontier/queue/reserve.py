@@ -383,8 +383,11 @@ def buried(reply: int | None, lease: Lease) -> bool:
 
 
 def scan_call(keys: PartitionKeys) -> Call:
-    """The call whose reply is the fields of a `Scan`, and the mark of the crawl."""
-    names = [keys.counts, keys.reserved, keys.seen, keys.queues, keys.due]
+    """The call whose reply is the fields of a `Scan`, and the mark of the crawl.
+
+    There is the mark alone if nothing but it was ever in the partition.
+    """
+    names = [keys.counts, keys.reserved, keys.seen, keys.queues, keys.due, keys.hosts]
     return Call.to("partition_scan", names)
 
 

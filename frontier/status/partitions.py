@@ -5,7 +5,8 @@ What always holds:
 1.  Looking changes nothing: no lease is taken, and nothing is moved.
 2.  What is read is not trusted, and is bounded in size. A partition whose keys are
     damaged is named, and counts as empty.
-3.  A look at partitions takes one round trip for each batch of them.
+3.  A look at partitions takes two round trips for each batch of them: the second asks
+    only about those in which there ever was something.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, KeyDamaged
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 BATCH = 128
 """Partitions per round trip."""
-FIGURES = len(fields(Scan))
-"""Figures in the reply to a scan; the mark of the crawl comes after them."""
+NOTHING = ((), (0, {}))
+"""The replies about the seen tiers and the hosts of a partition that never had any."""
 MOST_QUEUES = 200
 """Queues of a partition whose lengths are asked for: those of highest priority."""
 
@@ -72,18 +73,20 @@ def look_at(
     for first in range(0, len(numbers), BATCH):
         batch = numbers[first : first + BATCH]
         parts = [keys.partition(number) for number in batch]
-        count = len(batch)
-        replies = store.run(
-            [
-                *map(scan_call, parts),
-                *map(state_call, parts),
-                *map(list_call, parts),
-                *(Call.command("HGET", part.lease, "holder") for part in parts),
-            ],
-            tolerant=True,
-        )
+        leases = [Call.command("HGET", part.lease, "holder") for part in parts]
+        replies = store.run([*map(scan_call, parts), *leases], tolerant=True)
+        scans, holders = replies[: len(parts)], replies[len(parts) :]
+        used = [
+            place
+            for place, scanned in enumerate(scans)
+            if isinstance(scanned, KeyDamaged) or scanned[:-1]
+        ]
+        calls = [call(parts[n]) for call in (state_call, list_call) for n in used]
+        more = store.run(calls, tolerant=True)
+        rest = dict(zip(used, zip(more, more[len(used) :], strict=False), strict=True))
         for place, number in enumerate(batch):
-            yield _seen(keys, number, tiers, replies[place::count])
+            found = (scans[place], *rest.get(place, NOTHING), holders[place])
+            yield _seen(keys, number, tiers, found)
 
 
 def _seen(
@@ -105,7 +108,7 @@ def _seen(
             holder=holder,
         )
     return PartitionLook(
-        Scan(*map(whole, scanned[:FIGURES])),
+        Scan(*map(whole, scanned[:-1])),
         scanned[-1],
         (),
         tier,

@@ -6,18 +6,19 @@
 -- KEYS[3]  seen      hash {count, ...}
 -- KEYS[4]  queues    sorted set of the queues that have ready URLs
 -- KEYS[5]  due       sorted set of buckets of what waits
+-- KEYS[6]  hosts     hash of the records of hosts
 --
 -- Returns {ready, reserved, pushed, acked, dead, seen, skipped, queues, waiting, next due,
 -- born}: that is a time in ms, or 0, and the last the mark of the crawl, '' if there is none.
--- One that was never pushed to, as most of a small crawl, has only its mark: few questions
--- find that.
+-- Of a partition that never had anything but its mark, as most of a small crawl, only that
+-- is returned: {born}.
 
 local NAMES = {'ready', 'pushed', 'acked', 'dead', 'skipped', 'seq', 'waiting'}
 
-if redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4], KEYS[5]) == 0
+if redis.call('EXISTS', KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]) == 0
     and redis.call('HLEN', KEYS[1]) == 1 then
   local born = redis.call('HGET', KEYS[1], 'born')
-  if born then return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, born} end
+  if born then return {born} end
 end
 local counts = redis.call('HMGET', KEYS[1], 'born', unpack(NAMES))
 local seen = redis.call('HGET', KEYS[3], 'count') or '0'
