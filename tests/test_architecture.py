@@ -277,14 +277,3 @@ def test_import_check_sees_every_import(tmp_path):
     assert not may_import("node.node", "seeds.push")
     assert may_import("node.node", "seeds.load_once")
     assert may_import("cli.demo", "testing.site")
-
-
-def test_cli_starts_without_rarely_used_imports():
-    code = (
-        "import sys, frontier.cli, frontier.urls.scope;"
-        "print(sorted({'scrapy', 'redis', 'tldextract'} & set(sys.modules)))"
-    )
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, cwd=ROOT.parent, capture_output=True, text=True)
-
-    assert done.stdout == "[]\n", done.stderr

@@ -140,6 +140,9 @@ def main() -> None:
     So is a system error about a file. What a stream cannot encode is escaped.
     """
     gc.freeze()  # what is imported stays: the collector need not look at it again
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # it was closed, as by `>&-`
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     forget_what_was_told()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding != "utf-8":

@@ -22,6 +22,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typing_extensions import override
 
 from frontier.errors import FrontierError
 from frontier.status.validate import printable
@@ -61,9 +62,16 @@ class ExitCode(IntEnum):
     """A signal ended it; the crawl is still open and can be resumed."""
 
 
+class _Results(Console):
+    @override
+    def on_broken_pipe(self) -> None:
+        """Let whoever runs the command know: Rich would end the process with 1."""
+        raise BrokenPipeError
+
+
 def results() -> Console:
     """The console for results; if it is a terminal, with its colours and width."""
-    return Console(highlight=False, markup=False, emoji=False)
+    return _Results(highlight=False, markup=False, emoji=False)
 
 
 def messages() -> Console:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 BATCH = 128
 """Partitions per round trip."""
-NOTHING = ((), (0, {}))
+NOTHING: tuple[Any, Any] = ((), (0, {}))
 """The replies about the seen tiers and the hosts of a partition that never had any."""
 MOST_QUEUES = 200
 """Queues of a partition whose lengths are asked for: those of highest priority."""

@@ -83,6 +83,12 @@ def test_a_command_imports_its_own_noun_alone(tmp_path):
     run_all(["canon explain http://a.example/"], tmp_path, others)
 
 
+def test_a_list_of_feeds_needs_no_parser_and_no_database(tmp_path):
+    (tmp_path / "feeds.toml").write_text('[[site]]\nname = "a"\n')
+    others = ("sqlalchemy", "tomlkit", "feedparser", "psycopg")
+    run_all(["feeds list --feeds feeds.toml"], tmp_path, (*HEAVY, *others))
+
+
 def test_help_speaks_to_no_store(tmp_path):
     lines = ["--help", *(f"{noun} --help" for noun in NOUNS)]
     run_all(lines, tmp_path, (*HEAVY, "redis", "asyncio"))

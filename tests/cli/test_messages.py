@@ -3,6 +3,8 @@
 import json
 import os
 import socketserver
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -104,10 +106,11 @@ def long_results(tmp_path):
         "list": ("warc", "list", str(path)),
         "show": ("warc", "show", str(path), url),
         "show --raw": ("warc", "show", str(path), url, "--raw"),
+        "explain": ("canon", "explain", url),
     }
 
 
-@pytest.mark.parametrize("command", ["list", "show", "show --raw"])
+@pytest.mark.parametrize("command", ["list", "show", "show --raw", "explain"])
 def test_an_output_that_fails_is_not_the_fault_of_what_is_read(long_results, command):
     words = long_results[command]
     with Path("/dev/full").open("w") as full:
@@ -120,6 +123,13 @@ def test_an_output_that_fails_is_not_the_fault_of_what_is_read(long_results, com
     assert one_line(done) == "frontier: the output: No space left on device"
     assert done.returncode == ExitCode.UNWRITABLE
     assert (cut.stderr, cut.returncode) == ("", ExitCode.OK)
+
+
+def test_a_closed_stream_leads_nowhere():
+    line = f"{sys.executable} -m frontier canon explain http://a.example/ <&- >&-"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_a_terminal_cannot_show_is_escaped():

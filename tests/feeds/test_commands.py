@@ -144,27 +144,3 @@ def test_what_cannot_be_followed_is_said_before_anything_starts(tmp_path):
         assert done.returncode == 2
         assert said in done.stderr
         assert "s3cret" not in done.stderr
-
-
-def test_no_command_imports_what_it_does_not_need(tmp_path):
-    heavy = (
-        "sqlalchemy",
-        "tomlkit",
-        "feedparser",
-        "scrapy",
-        "twisted",
-        "lxml",
-        "psycopg",
-    )
-    (tmp_path / "feeds.toml").write_text('[[site]]\nname = "a"\n')
-    code = (
-        "import sys\nfrom frontier.cli import main\n"
-        f"sys.argv[1:] = {['feeds', 'list', '--feeds', 'feeds.toml']}\n"
-        "try:\n    main()\nexcept SystemExit as left:\n    assert not left.code\n"
-        f"sys.exit(repr([name for name in {heavy} if name in sys.modules]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert done.stderr.strip() == "[]"
