@@ -22,7 +22,6 @@ from frontier.cluster.ring import Ring
 from frontier.errors import FrontierError, UnknownCrawl
 from frontier.model import Member
 from frontier.queue.item import decode
-from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
 from frontier.store.client import BlockingStore, Call
 from frontier.store.embedded import EmbeddedStore
@@ -50,6 +49,9 @@ have done everything begins the next. How to hold a crawl at its middle says `He
 """
 LOOK = 0.02
 """Seconds between a site's looks at how late it is."""
+PARTITIONS = 256
+"""Of a crawl. Each node looks at all of them, when it begins and at the end: with the
+default a node of a short crawl does little else."""
 HOSTS = 24
 """As many as a site of a test has, at most."""
 FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
@@ -57,21 +59,21 @@ FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
 
 def owned(partitions, nodes):
     """How many of *partitions* each of *nodes* will have, when all are there."""
-    ring = Ring([Member(node, 1) for node in nodes], Config().partitions)
+    ring = Ring([Member(node, 1) for node in nodes], PARTITIONS)
     return Counter(map(ring.owner, partitions))
 
 
 def has_shares(held, nodes):
     """Whether *nodes* hold as many partitions as they will, but for those of hosts."""
-    shares = owned(range(Config().partitions), nodes)
+    shares = owned(range(PARTITIONS), nodes)
     return held.keys() == shares.keys() and all(
         abs(held[node] - share) <= HOSTS for node, share in shares.items()
     )
 
 
 def home_of(url):
-    """The partition of the host of *url*, by the default settings."""
-    return partition_of(queue_key(url, "host"), Config().partitions)
+    """The partition of the host of *url*."""
+    return partition_of(queue_key(url, "host"), PARTITIONS)
 
 
 def after(count):
@@ -171,6 +173,7 @@ class Cluster:
             "FRONTIER_NODE_ID": node_id,
             "FRONTIER_LEASE_TTL": "60",  # no living node is to lose one
             "FRONTIER_STORE_WAIT": "0",
+            "FRONTIER_PARTITIONS": PARTITIONS,
             # Needed where a lease is short, or where it is the subject.
             **({} if "FRONTIER_LEASE_TTL" in settings else {"FRONTIER_BUSY_MAX": "0"}),
             "DEFAULT_REQUEST_HEADERS": json.dumps({"X-Frontier-Node": node_id}),

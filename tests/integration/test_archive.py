@@ -2,6 +2,7 @@
 
 import json
 
+from conftest import PARTITIONS
 from fastwarc import ArchiveIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
@@ -79,7 +80,7 @@ def every_exchange_has_its_request(files, log):
                     responses.append(uri)
                 elif record.rec_type == "warcinfo":
                     text = record.content_stream().read().decode()
-                    assert "FRONTIER_PARTITIONS: 1024" in text
+                    assert f"FRONTIER_PARTITIONS: {PARTITIONS}" in text
 
     assert sorted(requests) == sorted(responses)
     assert sorted(responses) == sorted(entry.url for entry in log.entries)

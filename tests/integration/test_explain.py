@@ -5,7 +5,7 @@ import threading
 import zipfile
 
 import pytest
-from conftest import DEADLINE, ROOT, until
+from conftest import DEADLINE, PARTITIONS, ROOT, until
 
 from frontier.queue.hosts import record_of
 from frontier.store.client import Call
@@ -89,7 +89,7 @@ class Sites:
 
 
 def home_of(url):
-    return partition_of(url.split("/")[2], 1024)
+    return partition_of(url.split("/")[2], PARTITIONS)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import signal
 
 import pytest
-from conftest import HELD, until
+from conftest import HELD, HOSTS, PARTITIONS, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.keys import collection_keys
@@ -58,7 +58,7 @@ def test_nodes_that_go_hand_over_at_once_and_lose_nothing(cluster, running):
     server = running(*ways, "stays", FRONTIER_LEASE_TTL="600")
 
     def hands_over(node):
-        until(lambda: cluster.held("site-1").get(node, 0) <= 24, "the hand-over")
+        until(lambda: cluster.held("site-1").get(node, 0) <= HOSTS, "the hand-over")
 
     assert cluster.ask("node", "drain", "node-9").returncode == 4
     assert cluster.ask("node", "drain", "drained").returncode == 0
@@ -85,7 +85,8 @@ def test_nodes_that_go_hand_over_at_once_and_lose_nothing(cluster, running):
     ):  # else their leases would be waited for
         cluster.ask("node", "remove", node, "--force")
     closes(cluster, "removed", "frontier_removed")
-    until(lambda: cluster.held("site-1").get("stays", 0) >= 1000, "what all had")
+    most = PARTITIONS - HOSTS
+    until(lambda: cluster.held("site-1").get("stays", 0) >= most, "what all had")
     server.go_on()
 
     assert cluster.wait("drained", "signalled", "removed", "stays") == [0] * 4

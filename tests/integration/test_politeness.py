@@ -3,9 +3,8 @@
 Through joins, leaves, kills and frozen nodes `tests.chaos` judges it.
 """
 
-from conftest import HELD, owned
+from conftest import HELD, PARTITIONS, owned
 
-from frontier.settings.config import Config
 from frontier.urls.partition import shards_of
 
 
@@ -14,7 +13,7 @@ def test_the_nodes_that_share_a_host_ask_it_together_as_often_as_one(serve, clus
     shares = {}
     while not all(shares.get(node, 0) >= 2 for node in nodes):  # of the host's shards
         server = serve(urls=130, hosts=1, calendar_months=1, delay=HELD)
-        places = shards_of(server.hosts[0], 8, Config().partitions)
+        places = shards_of(server.hosts[0], 8, PARTITIONS)
         shares = owned((place.partition for place in places), nodes)
     for node in nodes:
         cluster.start(

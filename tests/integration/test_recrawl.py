@@ -6,7 +6,7 @@ import signal
 from collections import Counter, defaultdict
 
 import pytest
-from conftest import until
+from conftest import PARTITIONS, until
 from fastwarc import ArchiveIterator
 
 from frontier.queue.item import decode
@@ -125,7 +125,7 @@ def scheduled(cluster, crawl_id="site-1"):
     """How often each path is in the queues of a crawl that no node runs."""
     found = Counter()
     ask = cluster.store.call
-    for number in range(int(SETTINGS.get("FRONTIER_PARTITIONS", 1024))):
+    for number in range(PARTITIONS):
         keys = CrawlKeys("frontier", crawl_id).partition(number)
         elements = [
             value.split(b"\n", 1)[1]

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import DEADLINE, until
+from conftest import DEADLINE, PARTITIONS, until
 
 from frontier.cluster import crawls
 from frontier.cluster.shared_settings import crawl_settings
@@ -38,7 +38,9 @@ def an_open_crawl(cluster):
     async def run(calls):
         return cluster.store.run(calls)
 
-    entering = crawls.enter(run, "frontier", "site", "", crawl_settings(Config()))
+    entering = crawls.enter(
+        run, "frontier", "site", "", crawl_settings(Config(partitions=PARTITIONS))
+    )
     with pytest.raises(StopIteration):
         entering.send(None)
     return KEYS
@@ -148,7 +150,7 @@ def test_a_crawl_that_waits_fetches_what_is_put_in_or_queued_again_at_once(
     assert result["queued"] >= 3  # a page may lead to one of them
 
     host, seed = seeds[0].partition("//")[2], seeds[0]
-    partition = KEYS.partition(partition_of(host, 1024))
+    partition = KEYS.partition(partition_of(host, PARTITIONS))
     values = [
         b"delivered 3 times\n0:%s\n2" % host.encode()
         + encode({"url": f"{seed}/post/{n}", "dont_filter": True})[1:]
