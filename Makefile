@@ -47,7 +47,7 @@ test: .venv/.installed-dev
 	$(PYTEST) -n $(WORKERS) --dist worksteal
 
 test-store: .venv/.installed-dev
-	$(PYTEST) -m "store and not chaos and not bench and not compat"
+	$(PYTEST) -m "store and not chaos and not bench and not compat and not long"
 
 # The store's contract, and whole crawls in which nodes are killed and the store is lost.
 STORE_TESTS = tests/queue tests/cluster tests/seen tests/store tests/collection \
@@ -57,7 +57,7 @@ STORE_TESTS = tests/queue tests/cluster tests/seen tests/store tests/collection 
 stores: .venv/.installed-dev
 	for kind in cluster sentinel; do TEST_STORE=$$kind $(PYTEST) \
 	  -n $(WORKERS) --dist worksteal \
-	  -m "store and not chaos and not bench and not compat" $(STORE_TESTS) || exit 1; done
+	  -m "store and not chaos and not bench and not compat and not long" $(STORE_TESTS) || exit 1; done
 
 nightly: docs .venv/.installed-dev .venv-compat/.installed
 	$(BIN)/python .ci/nightly.py
@@ -70,8 +70,7 @@ bench: .venv/.installed-dev
 
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q --durations=1 -m chaos tests/chaos
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m chaos \
-	  tests/node tests/integration tests/postcrawl
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m chaos tests --ignore=tests/chaos
 
 damage: .venv/.installed-dev
 	DAMAGE=all $(PYTEST) -n $(WORKERS) --dist worksteal -m chaos \

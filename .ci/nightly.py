@@ -25,10 +25,8 @@ OURS = f"{sys.executable} {AGAIN} -n 2 --dist worksteal"
 COMPAT = f".venv-compat/bin/python {AGAIN} -p no:twisted -n 2 --dist worksteal"
 
 TESTS: Mapping[str, tuple[str, int]] = {
-    "chaos in crawls": (
-        f"{OURS} -m chaos tests/node tests/integration tests/postcrawl",
-        4,
-    ),
+    "chaos in crawls": (f"{OURS} -m chaos tests --ignore=tests/chaos", 5),
+    "long forms": (f"{OURS} -m long tests", 2),
     "containers": (f"{OURS} -m compat tests/release", 1),
     "plug-ins and readers": (f"{COMPAT} -m compat tests --ignore=tests/release", 5),
     "benchmarks": (f"{OURS} -m bench tests", 2),

@@ -129,7 +129,7 @@ SHARE = os.environ.get("TESTS_SHARE")
 
 
 BUDGET = tomllib.loads((Path(__file__).parents[1] / ".ci/budget.toml").read_text())
-LONG = ("bench", "chaos", "compat", "docs")
+LONG = ("bench", "chaos", "compat", "docs", "long")
 
 
 @pytest.hookimpl(wrapper=True)

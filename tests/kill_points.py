@@ -18,7 +18,7 @@ import pytest
 
 TOLD = {"write", "writelines", "send", "sendall", "truncate"}
 NAMED = {"fsync", "ftruncate", "rename", "replace", "unlink", "open", "mkdir", "write"}
-KILLS = pytest.mark.parametrize("kills", [3, pytest.param(0, marks=pytest.mark.chaos)])
+KILLS = pytest.mark.parametrize("kills", [1, pytest.param(0, marks=pytest.mark.chaos)])
 """How many moments are drawn; 0 for all."""
 
 

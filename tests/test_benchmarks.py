@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.bench
 ROOT = Path(__file__).parents[1]
 LONG = ["crawl", "growth", "loads", "postcrawl", "queue"]
 LONG += ["recrawl", "seen", "start", "warc"]
@@ -48,7 +49,6 @@ def ratios_of(name):
     return report["ratios"]
 
 
-@pytest.mark.bench
 @pytest.mark.parametrize("name", LONG)
 def test_a_benchmark_ends_with_one_json_line_that_has_ratios(name):
     ratios_of(name)
@@ -61,7 +61,6 @@ def test_a_url_takes_few_bytes():
     assert memory["bytes_per_url_default"] < memory["bytes_per_url_scrapy_redis"] / 5
 
 
-@pytest.mark.bench
 def test_a_scheduled_url_takes_few_bytes_and_little_of_the_server():
     recrawl = measure("recrawl")["ratios"]
 

@@ -1,6 +1,8 @@
 import ast
 import textwrap
 
+import pytest
+
 from tests.mutants.__main__ import (
     Covered,
     chosen_for,
@@ -50,6 +52,7 @@ def test_only_executed_code_is_mutated():
     )
 
 
+@pytest.mark.long
 def test_every_mutant_of_the_sample_is_python_and_differs():
     for mutant in drawn(50, seed=1):
         ast.parse(mutant.source)

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
+import warm
 
 from frontier.queue.item import decode
 from frontier.seen.imported_filter import GUARD, mark_of, others_fingerprints
@@ -204,7 +205,7 @@ def killed(own_server, migrate, tmp_path, request):
         wire.start()
         request.addfinalizer(wire.stop)
         words = ("migrate", "scrapy-redis", "--spider", "shop", "--redis-url", wire.url)
-        killer.process = subprocess.Popen(
+        killer.process = warm.Popen(
             [sys.executable, "-m", "frontier", *words, "--from", own_server.url],
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys, RegistryKeys
 from tests.browser import look_everywhere
@@ -60,6 +62,7 @@ def test_hostile_names_and_titles_are_text(page, crawl_of, blocking, db, tab):
     assert seen.evaluate("typeof hacked") == "undefined"
 
 
+@pytest.mark.long
 def test_it_stays_readable_with_two_hundred_nodes(
     page, crawl_of, blocking, db, tab, shots
 ):

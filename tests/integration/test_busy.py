@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import DEADLINE, until
+from conftest import DEADLINE, PARTITIONS, until
 
 from frontier.queue.dead_letters import counted, letters
 from frontier.store.keys import CrawlKeys
@@ -162,7 +162,7 @@ def crawl(cluster, tmp_path):
 
         def letters(self):
             keys = CrawlKeys("frontier", "busy-1")
-            found = counted(cluster.store, keys, 1024)
+            found = counted(cluster.store, keys, PARTITIONS)
             return {
                 one.url: one.reason.decode()
                 for one in letters(cluster.store, keys, found)
@@ -219,7 +219,7 @@ def test_a_page_that_keeps_its_node_busy_for_too_long_is_given_up(crawl, cluster
     assert reason.endswith(" s in its callback")
 
 
-@pytest.mark.parametrize("local", ["", "yes"])
+@pytest.mark.parametrize("local", ["", pytest.param("yes", marks=pytest.mark.long)])
 def test_what_is_in_flight_beside_a_page_that_kills_nodes_is_not_given_up(
     crawl, cluster, local
 ):

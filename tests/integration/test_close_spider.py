@@ -135,7 +135,9 @@ def node_1_closes(cluster):
     return lambda *_: log.exists() and "Closing spider (enough)" in log.read_text()
 
 
-@pytest.mark.parametrize("scope", ["crawl", "node"])
+@pytest.mark.parametrize(
+    "scope", ["crawl", pytest.param("node", marks=pytest.mark.long)]
+)
 def test_what_a_spider_on_one_of_three_nodes_ends(serve, cluster, project, scope):
     nodes = ("node-1", "node-2", "node-3")
     site = {"urls": 260, "hosts": 12, "calendar_months": 6, "delay": HELD}

@@ -9,7 +9,10 @@ from conftest import HELD
 
 from tests.browser import look_everywhere
 
-pytestmark = pytest.mark.one_server("a page looks the same beside any store")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.one_server("a page looks the same beside any store"),
+]
 NODES = ("node-1", "node-2", "node-3")
 STATE = "#nodes tr[data-key='{}'] .state"
 CELLS = """

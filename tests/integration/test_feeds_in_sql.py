@@ -45,6 +45,7 @@ def items(numbers):
     return {f"/news/{number}" for number in numbers}
 
 
+@pytest.mark.long
 def test_sites_are_added_changed_and_paused_in_postgresql(
     cluster, site_server, postgres, told, monkeypatch
 ):

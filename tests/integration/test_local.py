@@ -134,6 +134,7 @@ def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, 
     assert f"{seen.totals.local} could not be stored" in said
 
 
+@pytest.mark.long
 def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl):
     made = crawl("lambda")
     for round_ in range(3):

@@ -82,6 +82,7 @@ def running(cluster, monkeypatch):
         process.communicate(timeout=DEADLINE)
 
 
+@pytest.mark.long
 def test_prometheus_finds_both_nodes_of_a_crawl_and_says_their_pages_per_second(
     serve, cluster, prometheus, running
 ):

@@ -97,6 +97,7 @@ def items(ask, spider="shop"):
     return [json.loads(one) for one in ask("LRANGE", f"{spider}:items", 0, -1)]
 
 
+@pytest.mark.long
 def test_a_crawl_of_scrapy_redis_goes_on_with_two_nodes(
     cluster, project, migrate, ask, serve
 ):

@@ -29,6 +29,7 @@ def shared(tmp_path):
         servers.remove()
 
 
+@pytest.mark.long
 def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared, tmp_path):
     servers, nodes = shared
     site = serve(urls=120, hosts=3, calendar_months=6, delay=HELD, until=after(20))

@@ -258,6 +258,8 @@ class One(Spider):
         yield fields(response, n=n, jar=response.meta.get("cookiejar"))
 """,
 }
+RARE = ("CrawlSpider, links to start URLs", "XMLFeedSpider", "InitSpider")
+"""Kinds that only `make nightly` tries: they differ from others in what they parse."""
 TWICE = ("CrawlSpider, links to start URLs", "start requests to one URL")
 REDIS_SPIDERS = {
     "RedisSpider": """
@@ -421,7 +423,9 @@ def require_same(crawls, most=1):
         assert "frontier/queue/local" not in crawls.cluster.text_of(node)
 
 
-@pytest.mark.parametrize("kind", SPIDERS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.long] * (k in RARE)) for k in SPIDERS]
+)
 def test_two_nodes_yield_what_plain_scrapy_does(kind, crawls, cluster):
     made = crawls(SPIDERS[kind], cluster)
     made.run()

@@ -92,6 +92,7 @@ def test_each_thread_of_duckdb_has_enough_of_the_memory(tmp_path):
     assert made == [(1,), (2,), (1,), (16,)]
 
 
+@pytest.mark.long
 def test_duckdb_puts_the_rows_of_a_file_together_in_little_memory(tmp_path):
     """Where its memory is too small to have them all."""
     place = tmp_path / "rows"

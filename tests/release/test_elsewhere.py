@@ -9,6 +9,7 @@ import pytest
 
 from tests.topologies import Process, free_ports
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 FILE = "tests/queue/test_claims.py"
 

@@ -243,7 +243,7 @@ def test_no_more_urls_are_taken_than_the_protocol_allows():
 def test_a_bomb_is_unpacked_as_far_as_the_protocol_allows():
     bomb = zlib.compressobj(9, wbits=31)
     packed = bomb.compress(urlset(entry("/1")).encode())
-    packed += b"".join(bomb.compress(bytes(1 << 20)) for _ in range(1024))
+    packed += b"".join(bomb.compress(bytes(1 << 20)) for _ in range(128))
 
     found, _, faults = read(packed + bomb.flush())
 

@@ -73,6 +73,7 @@ def test_odd_captures_are_in_it_as_what_they_are(tmp_path, listed):
     assert json.loads(pages[-1])["url"].endswith("passwd")
 
 
+@pytest.mark.long
 def test_a_body_of_five_gigabytes_is_never_in_memory(tmp_path):
     """The file has 5 MB: what it inflates to is over what 32 bits can count."""
     piece, count = bytes(64 << 20), 80
