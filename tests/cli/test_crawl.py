@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from tests.harness.commands import one_line
+from tests.topologies import until
 
 pytestmark = pytest.mark.one_server("these commands start the embedded store")
 HELD = 600.0
@@ -171,10 +171,9 @@ def child_of(process, node_id):
 
 def wait_until(frontier, condition):
     """Return when *condition* holds of what ``crawl status`` says."""
-    deadline = time.monotonic() + HELD / 2
-    while time.monotonic() < deadline:
+
+    def holds():
         done = frontier("crawl", "status", "--json")
-        if done.returncode == 0 and condition(json.loads(done.stdout)):
-            return
-        time.sleep(0.2)
-    pytest.fail("it did not happen")
+        return done.returncode == 0 and condition(json.loads(done.stdout))
+
+    until(holds, "what is waited for")

@@ -85,6 +85,11 @@ def after(count):
     return is_reached
 
 
+def says(cluster, line, node="node-1"):
+    """Return when *node* has logged *line*."""
+    until(lambda: line in cluster.text_of(node), line)
+
+
 class Held(SiteServer):
     """A site that stops by itself, at a moment that a test chooses, until `go_on`.
 

@@ -5,7 +5,7 @@ import json
 import signal
 
 import pytest
-from conftest import HELD, until
+from conftest import HELD, says
 
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
@@ -165,10 +165,6 @@ def test_what_a_spider_on_one_of_three_nodes_ends(serve, cluster, project, scope
     left = f"{seen.queue.ready} queued requests of enough-1 are not fetched"
     assert sum(left in text for text in texts) == 1
     assert "CloseSpider('enough')" in cluster.ask("crawl", "status").stdout
-
-
-def says(cluster, line, node="node-1"):
-    until(lambda: line in cluster.text_of(node), line)
 
 
 def test_a_crawl_whose_start_requests_were_not_all_made_stays_open(cluster, project):

@@ -5,7 +5,7 @@ import json
 import signal
 
 import pytest
-from conftest import until
+from conftest import says
 
 from frontier.store.embedded import EmbeddedStore
 from tests.harness.project import scrapy_project
@@ -46,10 +46,6 @@ def site():
 @pytest.fixture
 def project(tmp_path):
     return scrapy_project(tmp_path / "project", SPIDERS)
-
-
-def says(cluster, line, node="node-1"):
-    until(lambda: line in cluster.text_of(node), line)
 
 
 def test_a_page_that_was_fetched_gets_its_files_before_the_node_stops(

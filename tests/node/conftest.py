@@ -28,6 +28,14 @@ TTL = 600.0
 SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
 
 
+async def settle(*nodes):
+    """Let *nodes* beat in turn until each has exactly what it should."""
+    for _ in range(10):
+        if all([await node.heartbeat.beat() for node in nodes]):
+            return
+    raise AssertionError("partitions still change hands")
+
+
 def a_push(url, queue_key="a.example", priority=0, mode=TEST):
     queue = queue_name(queue_key, priority)
     return Push(mode, seen_hash(url), queue, priority, b"0" + url)

@@ -8,6 +8,7 @@ from frontier.queue.due import Again
 from frontier.queue.push import CLAIM, Push
 from frontier.queue.reserve import Ran, ended_call, list_reserved, read_reserved
 from frontier.urls.fingerprint import seen_hash
+from tests.node.conftest import settle
 
 QUEUE = "0:c.example"
 
@@ -25,13 +26,6 @@ def pair(parts, start):
         return nodes
 
     return pair
-
-
-async def settle(*nodes):
-    for _ in range(10):
-        if all([await node.heartbeat.beat() for node in nodes]):
-            return
-    raise AssertionError("partitions still change hands")
 
 
 async def rounds(*nodes, until, most=60):

@@ -5,16 +5,9 @@ import pytest
 from frontier.cluster.lease import BATCH
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.store.scripts import SCRIPTS
+from tests.node.conftest import settle
 
 TTL = 600.0
-
-
-async def settle(*nodes):
-    """Let *nodes* beat in turn until each has exactly what it should."""
-    for _ in range(10):
-        if all([await node.heartbeat.beat() for node in nodes]):
-            return
-    raise AssertionError("partitions still change hands")
 
 
 @pytest.fixture

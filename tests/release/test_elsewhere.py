@@ -26,30 +26,16 @@ def elsewhere(binary, tmp_path):
     server.kill()
 
 
-def run_on(server):
+def test_tests_refuse_a_server_with_keys(elsewhere):
+    elsewhere.ask("SET", "somebody", "else's")
     words = [sys.executable, "-m", "pytest", "-q", "-m", "store", "-p", "no:twisted"]
-    return subprocess.run(
+    done = subprocess.run(
         [*words, "-p", "no:cacheprovider", FILE],
         cwd=ROOT,
-        env={**os.environ, "TEST_STORE": f"redis://127.0.0.1:{server.port}"},
+        env={**os.environ, "TEST_STORE": f"redis://127.0.0.1:{elsewhere.port}"},
         capture_output=True,
         text=True,
     )
-
-
-def test_tests_on_a_named_server_leave_no_keys(elsewhere):
-    done = run_on(elsewhere)
-
-    assert done.returncode == 0, done.stdout
-    assert "passed" in done.stdout
-    assert "skipped" not in done.stdout
-    assert "cmdstat_evalsha" in elsewhere.ask("INFO", "commandstats")
-    assert elsewhere.ask("DBSIZE") == 0
-
-
-def test_tests_refuse_a_server_with_keys(elsewhere):
-    elsewhere.ask("SET", "somebody", "else's")
-    done = run_on(elsewhere)
 
     assert done.returncode != 0
     assert "has keys, which tests would remove" in done.stdout + done.stderr
