@@ -53,15 +53,23 @@ class DeliveryMarks(Part):
     def __init__(self, node: Node) -> None:
         self._outage_retry = node.outage_retry
         self._keys = node.keys
-        self._begun: dict[int, list[int]] = defaultdict(list)
+        self._begun: dict[int, set[int]] = defaultdict(set)
+        """What was started since the last call, by partition."""
         self._some = asyncio.Event()
 
     @override
     def begin(self, reservation: Reservation) -> None:
         """Mark *reservation* as started."""
         if reservation.id > 0:  # else no store has it
-            self._begun[reservation.lease.partition].append(reservation.id)
+            self._begun[reservation.lease.partition].add(reservation.id)
             self._some.set()
+
+    @override
+    async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
+        """Send no mark of *reservations* any more: after the ack it would stay."""
+        for one in reservations:
+            if ids := self._begun.get(one.lease.partition):
+                ids.discard(one.id)
 
     @override
     async def run(self) -> None:
@@ -69,13 +77,16 @@ class DeliveryMarks(Part):
         while True:
             await self._some.wait()
             self._some.clear()
-            begun, self._begun = self._begun, defaultdict(list)
-            await self._outage_retry.retry(
-                [marks_call(self._keys.partition(p), ids) for p, ids in begun.items()]
-            )
+            begun, self._begun = self._begun, defaultdict(set)
+            calls = [
+                marks_call(self._keys.partition(partition), ids)
+                for partition, ids in begun.items()
+                if ids
+            ]
+            await self._outage_retry.retry(calls)
 
 
-def marks_call(keys: PartitionKeys, ids: Sequence[int]) -> Call:
+def marks_call(keys: PartitionKeys, ids: Iterable[int]) -> Call:
     """The call that marks reservations as started.
 
     Where there is no lease the partition was lost, and nothing is noted.

@@ -60,6 +60,27 @@ async def test_the_marks_of_what_is_acked_do_not_stay(
     await until(lambda: not db("EXISTS", mark))
 
 
+async def test_a_mark_that_is_late_is_not_sent_after_the_ack(
+    parts, start, new_push, until, db, crawl
+):
+    a = parts("a")
+    start(a.outbox.run(), a.inbox.run())
+    await settle(a)
+    for url in (b"x", b"y"):
+        await a.push(0, new_push(url))
+    await a.ready.load([0])
+    await until(lambda: len(a.inbox) == 2)
+    early, late = a.inbox.take(), a.inbox.take()
+    a.delivery_marks.begin(early)
+    a.acks.complete(early)
+    await a.acks.drain()
+
+    a.delivery_marks.begin(late)
+    start(a.delivery_marks.run())
+    await until(lambda: db("EXISTS", crawl.partition(0).started))
+    assert db("SMEMBERS", crawl.partition(0).started) == {b"%d" % late.id}
+
+
 async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
     parts, parts_on, flaky, db, crawl
 ):
