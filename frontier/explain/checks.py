@@ -226,11 +226,11 @@ def _gaps(k: Known, best: Finding) -> Iterator[Gap]:
     scope = _in_scope(k)
     if isinstance(scope, str):
         how = "--seeds FILE names the seeds, or --logs DIR logs that do"
-        is_code = k.store.own and not k.store.settings.get(SCOPE)
+        is_code = k.store.crawl.nodes.own and not k.store.crawl.settings.get(SCOPE)
         if is_code:
             how = "look into its allowed_domains, rules and callbacks"
         yield Gap(f"scope: {scope}", how, decides=not is_code)
-    if not (k.store.own or k.store.settings):
+    if not (k.store.crawl.nodes.own or k.store.crawl.settings):
         what = "traps: no node has told the crawl's limits on traps"
         yield Gap(what, "ask while a node runs", decides=True)
 
@@ -248,7 +248,7 @@ def _identity(k: Known) -> Iterator[Finding]:
     text = f"{subject.fingerprint.hex()}, of a GET without a body"
     yield Finding("fingerprint", text, COMPUTED)
     holder = f"held by the node {store.holder}" if store.holder else "held by no node"
-    if store.holder and store.holder not in store.live:
+    if store.holder and store.holder not in store.crawl.live:
         holder += ", which is silent"
     yield Finding(
         "partition", f"{subject.partition}, {holder}; queue key {subject.queue_key}"
@@ -281,8 +281,8 @@ def _exclusion(k: Known) -> Iterator[Finding]:
 
 def _in_scope(k: Known) -> bool | str:
     """Whether the URL is in the crawl's scope, or why that is not known."""
-    kind = k.store.settings.get(SCOPE, "")
-    if not kind and not k.store.own:
+    kind = k.store.crawl.settings.get(SCOPE, "")
+    if not kind and not k.store.crawl.nodes.own:
         return "no node has told the crawl's scope"
     if not kind:
         return "the spider has no scope setting; it follows what its code says"
@@ -312,7 +312,7 @@ def _rules(k: Known) -> Iterator[Finding]:
         yield Finding("scope", scope, COMPUTED)
     else:
         where = "in scope" if scope else "out of scope"
-        text = f"it is {where}: the scope is {k.store.settings.get(SCOPE)}"
+        text = f"it is {where}: the scope is {k.store.crawl.settings.get(SCOPE)}"
         reason = "" if scope else "out_of_scope"
         yield _ruled_out(k, "scope", text, reason, k.again("scope=domain"))
     hops = [e.hops for e in k.logs.entries if e.hops or not e.via]
@@ -321,12 +321,12 @@ def _rules(k: Known) -> Iterator[Finding]:
     trap = k.store.traps.catches(k.subject.url, distance or 0)
     if trap is not None:
         name = SETTINGS[trap]
-        limit = k.store.settings.get(name, "?")
+        limit = k.store.crawl.settings.get(name, "?")
         text = f"it is a trap: {TRAPS[trap]} ({name} = {limit})"
         yield _ruled_out(k, "trap", text, "trap", k.again(f"{name}=N"))
     else:
         text = "none by its form, nor by what nodes have counted"
-        if distance is None and k.store.settings.get(SETTINGS[HOPS]):
+        if distance is None and k.store.crawl.settings.get(SETTINGS[HOPS]):
             text += "; how far from a seed it is, is not known"
         yield Finding("trap", text, COMPUTED)
     yield from _address(k)
@@ -448,7 +448,7 @@ def _queue(k: Known) -> Iterator[Finding]:
         yield Finding(
             "", "", STORE, "given_up", f"It was given up: {place.reason}.", how
         )
-    elif place.kind == STARTED and place.node in store.live:
+    elif place.kind == STARTED and place.node in store.crawl.live:
         text = f"It is in progress: the node {place.node} fetches it, or parses it."
         yield Finding("", "", STORE, "in_progress", text, "wait")
     elif state != "open":
@@ -527,7 +527,9 @@ def _host(k: Known) -> Iterator[Finding]:
         how = "wait: nodes ask the host again then"
         yield Finding("host", text, STORE, "host_left_alone" * holds, answer, how)
     had, skipped = store.spent, store.spent.skipped
-    has_quota = any(store.settings.get(name, "0") not in ("", "0") for name in QUOTAS)
+    has_quota = any(
+        store.crawl.settings.get(name, "0") not in ("", "0") for name in QUOTAS
+    )
     if skipped or has_quota:
         text = f"{had.pages:,} pages and {had.size:,} bytes; "
         text += f"{skipped:,} URLs were skipped"
@@ -546,11 +548,12 @@ def _crawl(k: Known) -> Iterator[Finding]:
     text, reason, answer, how = crawl.view.state, "", "", ""
     if text == "limit":
         text = _limit(k)
-    many = "node" if len(store.live) == 1 else "nodes"
-    text += f", {len(store.live)} live {many}"
-    if store.silent:
-        text += f", silent: {', '.join(store.silent)}"
-    if not store.live:
+    live, silent = crawl.live, sorted(crawl.nodes.beats.keys() - crawl.live)
+    many = "node" if len(live) == 1 else "nodes"
+    text += f", {len(live)} live {many}"
+    if silent:
+        text += f", silent: {', '.join(silent)}"
+    if not live:
         reason, how = "no_node" * is_queued, "start a node"
         answer = "It is queued, and no node of the crawl is alive."
     if (by := crawl.controls.paused) is not None:

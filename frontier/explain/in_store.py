@@ -116,14 +116,6 @@ class StoreFacts:
     crawl: StoredCrawl
     config: Config
     """What the crawl was created with."""
-    live: tuple[str, ...]
-    """Nodes whose heartbeats arrive."""
-    silent: tuple[str, ...]
-    """Nodes on the map that have sent no heartbeat for the length of a lease."""
-    own: Mapping[str, str]
-    """Changeable settings that nodes were started with, from the newest report."""
-    settings: Mapping[str, str]
-    """`own` with the changes made since, by name."""
     said: Mapping[str, str]
     """Classes of addresses that seeds have led to: ``typed`` or ``named``."""
     traps: Traps
@@ -159,9 +151,6 @@ def look(
     """
     keys, config = shape.keys.partition(subject.partition), shape.config
     crawl = read_crawl(store, shape.keys)
-    beats, oldest = crawl.nodes.beats, crawl.view.taken_ms - crawl.ttl_ms
-    live = {name for name, (beat, _) in beats.items() if beat > oldest}
-    settings = crawl.settings
     host = subject.queue_key.partition("~")[0]  # without a slot
     host = host_of_shard(host) if config.host_shards > 1 else host
     holder, records, claimed, said = store.run(
@@ -181,12 +170,8 @@ def look(
     return StoreFacts(
         crawl,
         config,
-        tuple(sorted(live)),
-        tuple(sorted(beats.keys() - live)),
-        crawl.nodes.own,
-        settings,
         {kind: text(how) for kind, how in zip(SAID, said, strict=True) if how},
-        _traps(store, shape, settings, subject.url),
+        _traps(store, shape, crawl.settings, subject.url),
         text(node_of(holder or b"")),
         record_of(records[0]),
         record_of(records[1]),

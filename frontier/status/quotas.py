@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.queue.hosts import record_of
+from frontier.settings.live import QUOTAS
 from frontier.status.validate import whole
 from frontier.store.client import Call
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from frontier.status.watch import HostView
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
-
-QUOTAS = ("FRONTIER_HOST_MAX_PAGES", "FRONTIER_HOST_MAX_BYTES")
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,12 @@ class StoredCrawl:
     """The values of the fields `SPENT`; empty without a limit."""
 
     @property
+    def live(self) -> frozenset[str]:
+        """The nodes on the map whose heartbeats arrive."""
+        oldest, beats = self.view.taken_ms - self.ttl_ms, self.nodes.beats
+        return frozenset(name for name, (beat, _) in beats.items() if beat >= oldest)
+
+    @property
     def settings(self) -> dict[str, str]:
         """The changeable settings for all hosts: as changed, or as at the start."""
         changed = self.controls.settings.items()
@@ -397,12 +403,7 @@ def beats_of(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
 
 def _views(crawl: StoredCrawl, holders: Mapping[str, int]) -> tuple[NodeView, ...]:
     beats, figures = crawl.nodes.beats, crawl.nodes.figures
-    oldest_beat = crawl.view.taken_ms - crawl.ttl_ms
-    live = tuple(
-        Member(node_id, weight)
-        for node_id, (beat, weight) in sorted(beats.items())
-        if beat >= oldest_beat
-    )
+    live = tuple(Member(name, beats[name][1]) for name in sorted(crawl.live))
     shares = _shares(live, crawl.view.partitions)
     views = []
     for node_id in sorted({*beats, *figures}, key=_natural):
