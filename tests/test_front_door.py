@@ -9,6 +9,11 @@ import pytest
 import frontier
 
 
+def printed(code):
+    words = [sys.executable, "-c", code]
+    return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
 def test_the_public_names_are_sorted():
     assert frontier.__all__ == sorted(frontier.__all__)
 
@@ -16,9 +21,8 @@ def test_the_public_names_are_sorted():
 def test_no_other_name_is_public():
     others = {"TYPE_CHECKING", "Any", "annotations", "import_module", "metadata"}
     code = "import frontier; print(*(n for n in vars(frontier) if n[0] != '_'))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
-    assert set(done.stdout.split()) - others == set(), done.stderr
+    assert set(printed(code).split()) - others == set()
     assert set(frontier.__all__) <= set(dir(frontier))
 
 
@@ -49,6 +53,5 @@ def test_import_frontier_imports_no_submodule():
         "import sys, frontier;"
         "print(sorted(name for name in sys.modules if name.startswith('frontier.')))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
-    assert done.stdout == "[]\n", done.stderr
+    assert printed(code) == "[]\n"

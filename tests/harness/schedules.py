@@ -155,6 +155,14 @@ class Play(Trial):
             assert CLOCK.now < limit, f"no {what}"
             await asyncio.sleep(0.01)
 
+    async def on_the_wire(self, *sent):
+        """Return when each node of *sent* has asked for its page, which is held."""
+        for node, page in sent:
+            self.site.hold(page)
+            node.enqueue(page)
+        asked = self.site.is_asked
+        await self.until(lambda: all(asked(page) for _, page in sent), "pages")
+
     def page(self, on, links=()):
         """A page in a partition that the node *on* holds, which leads to *links*."""
         return self.page_where(lambda p, _: on.node.leases.current(p), links)
@@ -216,10 +224,7 @@ async def s1(play):
     a, b = await play.pair()
     first = play.page(a, [play.page(b)])
     second = play.page(b, [play.page(a)])
-    for page, node in ((first, a), (second, b)):
-        play.site.hold(page)
-        node.enqueue(page)
-    await play.until(lambda: all(map(play.site.is_asked, (first, second))), "both")
+    await play.on_the_wire((a, first), (b, second))
     play.start()
     a.drain()
     b.drain()
@@ -261,9 +266,7 @@ async def s3(play):
     """A partition is handed over while a page of it is on the wire."""
     a, b = await play.pair()
     page = play.page(a, [play.page(a), play.page(b)])
-    play.site.hold(page)
-    a.enqueue(page)
-    await play.until(lambda: play.site.is_asked(page), "page")
+    await play.on_the_wire((a, page))
     a.drain()
     await asyncio.sleep(3 * TTL)
     assert not b.node.leases.current(play.partition(page))
@@ -289,14 +292,14 @@ async def s3_local(play):
     assert [play.by(page), play.by(child)] == [["n0"], ["n0"]]
 
 
-async def s4(play):
+async def s4(play, *, is_local=False):
     """The push of a page's only link is late, and the node dies meanwhile."""
     a, b = await play.pair()
     child = play.page(b)
+    if is_local:
+        play.site.local.add(child)
     page = play.page(a, [child])
-    a.enqueue(page)
-    play.site.hold(page)
-    await play.until(lambda: play.site.is_asked(page), "page")
+    await play.on_the_wire((a, page))
     play.fate(a, "queue_push", late=2.0)
     play.site.answer(page)
     await play.met()
@@ -308,29 +311,14 @@ async def s4(play):
 
 async def s4_local(play):
     """The test of a page that one node alone can make is late, and the node dies."""
-    a, b = await play.pair()
-    child = play.page(b)
-    play.site.local.add(child)
-    page = play.page(a, [child])
-    a.enqueue(page)
-    play.site.hold(page)
-    await play.until(lambda: play.site.is_asked(page), "page")
-    play.fate(a, "queue_push", late=2.0)
-    play.site.answer(page)
-    await play.met()
-    await asyncio.sleep(1)
-    a.kill()
-    await play.whole(but=[page])
-    assert (play.by(page), play.by(child)) == (["n0", "n1"], ["n1"])
+    await s4(play, is_local=True)
 
 
 async def s5(play):
     """A server forgets that it has dropped a node, which sleeps still."""
     a, b = await play.pair()
     page = play.page(a, [play.page(a), play.page(b)])
-    a.enqueue(page)
-    play.site.hold(page)
-    await play.until(lambda: play.site.is_asked(page), "page")
+    await play.on_the_wire((a, page))
     twin = play.page(a)
     a._draw = SLOWLY
     a.enqueue(twin)
@@ -364,9 +352,7 @@ async def s6(play):
     page = play.page_where(
         lambda p, _: p in given and c.node.leases.current(p), [play.page(b)]
     )
-    play.site.hold(page)
-    a.enqueue(page)
-    await play.until(lambda: play.site.is_asked(page), "page")
+    await play.on_the_wire((a, page))
     await asyncio.sleep(3 * TTL)
     play.site.answer(page)
     await play.whole()
@@ -377,9 +363,7 @@ async def s7(play):
     """Two processes have one node id: the first goes, and loses nothing."""
     a, b = await play.pair()
     page = play.page(a, [play.page(a), play.page(b)])
-    play.site.hold(page)
-    a.enqueue(page)
-    await play.until(lambda: play.site.is_asked(page), "page")
+    await play.on_the_wire((a, page))
     again = play.start("n0")
     await play.until(lambda: a.failures, "failure")
     play.site.answer(page)
@@ -508,10 +492,7 @@ async def s10_local(play):
         )
         for on in (a, b)
     )
-    for one, node in ((page, a), (other, b)):
-        play.site.hold(one)
-        node.enqueue(one)
-    await play.until(lambda: all(map(play.site.is_asked, (page, other))), "pages")
+    await play.on_the_wire((a, page), (b, other))
     snapshot = play.server.snapshot()
     play.site.answer(page)
     await play.until(lambda: play.by(child), "child")
@@ -564,10 +545,7 @@ async def s15(play):
     """Nobody reaches the server for two leases: no node is dropped."""
     a, b = await play.pair()
     pages = [play.page(a, [play.page(b)]), play.page(b, [play.page(a)])]
-    for node, page in zip((a, b), pages, strict=True):
-        play.site.hold(page)
-        node.enqueue(page)
-    await play.until(lambda: all(map(play.site.is_asked, pages)), "pages")
+    await play.on_the_wire(*zip((a, b), pages, strict=True))
     a.process.cut = b.process.cut = True
     await asyncio.sleep(2 * TTL)
     a.process.cut = b.process.cut = False

@@ -187,6 +187,4 @@ def test_what_a_class_of_requests_has_beside_its_attributes_reaches_its_middlewa
         assert b"X-Wait: 3\r\n" in site.requests["/"]
         assert b"X-Wait: 0\r\n" in site.requests["/none"]
         assert "/page/7" in site.requests
-    told = cluster.text_of("a")
-    assert "its class WaitingRequest would lose wait" in told
-    assert snapshot(cluster.store, "frontier", "subclass-1").totals.local == 2
+    assert "its class WaitingRequest would lose wait" in cluster.text_of("a")

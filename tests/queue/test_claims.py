@@ -32,9 +32,9 @@ def test_a_url_without_an_owner_goes_to_the_first_that_finds_it(client, db, shap
     node, nobody = client(shape), claim(owner=0)
 
     assert node.push([nobody, nobody, plain(), plain(), nobody]).verdicts == "nnncc"
-    other = claim(b"https://a.example/other", owner=0)
-    taken = [other, other._replace(forced=7), other, other._replace(forced=7)]
-    assert node.push(taken).verdicts == "nncn"
+    other = b"https://a.example/other"
+    taken = [claim(other, owner=0), claim(other)]
+    assert node.push(taken * 2).verdicts == "nncn"
 
 
 @pytest.mark.parametrize("shape", TESTED)

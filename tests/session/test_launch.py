@@ -12,6 +12,14 @@ class Site(scrapy.Spider):
     name = "site"
 
 
+def printed(code):
+    """What another process prints that runs *code*."""
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_the_environment_may_name_a_run():
     assert launched({}) == launched({"FRONTIER_RUN_ID": ""}) == ""
     assert launched({"FRONTIER_RUN_ID": "nightly 7"}) == "nightly 7"
@@ -67,10 +75,8 @@ def test_the_arguments_are_those_that_the_crawler_was_given(way):
         "made.crawl(Own, 7, cat='b')\n"
         "made.start()\n"
     )
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, capture_output=True, text=True)
 
-    assert "{'0': 7, 'cat': 'b'}" in done.stdout, done.stderr
+    assert "{'0': 7, 'cat': 'b'}" in printed(code)
 
 
 def test_a_program_that_imports_the_package_keeps_its_search_for_garbage():
@@ -78,10 +84,8 @@ def test_a_program_that_imports_the_package_keeps_its_search_for_garbage():
         "import gc, frontier.addon, frontier.scheduler, frontier.cli;"
         "print(gc.get_freeze_count())"
     )
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, capture_output=True, text=True)
 
-    assert done.stdout == "0\n", done.stderr
+    assert printed(code) == "0\n"
 
 
 def test_a_process_that_scrapy_has_for_itself_leaves_its_imports_out_of_it():
@@ -94,7 +98,5 @@ def test_a_process_that_scrapy_has_for_itself_leaves_its_imports_out_of_it():
         "Process({'LOG_ENABLED': False}).crawl()\n"
         "print(gc.get_freeze_count() > 0)"
     )
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, capture_output=True, text=True)
 
-    assert done.stdout == "True\n", done.stderr
+    assert printed(code) == "True\n"

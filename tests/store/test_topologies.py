@@ -306,15 +306,20 @@ async def patiently(store, call):
             await asyncio.sleep(0.02)
 
 
-async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
-    connect, stack, unique
-):
+async def replicated(connect, stack, key):
+    """A cluster with replicas, its client, and the primary that has *key*."""
     servers = ClusterServers(3, 1)
     stack.callback(servers.remove)
     await asyncio.to_thread(servers.start)
     store = connect(servers)
-    await store.call(Call.command("SET", unique, "x"))
-    owner = servers.owner(slot_of(unique))
+    await store.call(Call.command("SET", key, "x"))
+    return servers, store, servers.owner(slot_of(key))
+
+
+async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
+    connect, stack, unique
+):
+    servers, store, owner = await replicated(connect, stack, unique)
     owner.copy(unique)
     owner.kill()
     with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{owner.port}"):
@@ -332,12 +337,7 @@ async def test_a_takeover_while_the_old_primary_lives_is_noticed_by_any_call(
     connect, stack, unique
 ):
     """It ends no connection; what the old one took last may be lost."""
-    servers = ClusterServers(3, 1)
-    stack.callback(servers.remove)
-    await asyncio.to_thread(servers.start)
-    store = connect(servers)
-    await store.call(Call.command("SET", unique, "x"))
-    owner = servers.owner(slot_of(unique))
+    servers, store, owner = await replicated(connect, stack, unique)
     replica = servers.replicas[servers.primaries.index(owner)]
     await asyncio.to_thread(until, lambda: replica.ask("DBSIZE"), "the copy")
     store.watched = True  # as of a node
