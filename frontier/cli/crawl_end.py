@@ -62,6 +62,7 @@ def end(given: EndOptions) -> Shown:
     """
     from frontier.cluster.endings import cancel, close
     from frontier.cluster.membership import crawl_ttl
+    from frontier.collection.summary import uncommitted_in
     from frontier.node.remove_crawl import remove_frontier as remove
     from frontier.status.snapshot import snapshot
 
@@ -81,7 +82,7 @@ def end(given: EndOptions) -> Shown:
                 _forget_payloads(store, given.collection, given.crawl)
         else:
             state = "ended" if close(store, keys, ttl=ttl) else "had ended before"
-            waiting = _uncommitted_in(store, keys)
+            waiting = uncommitted_in(store, keys)
         if given.remove_frontier:
             remove(store, keys, ttl=ttl)
     said = {
@@ -141,12 +142,6 @@ def _left(crawl_id: str, waiting: list[str], live: int) -> list[str]:
             "otherwise its payloads stay until the next crawl of the collection"
         )
     return notes
-
-
-def _uncommitted_in(store: BlockingStore, keys: CrawlKeys) -> list[str]:
-    from frontier.collection.summary import uncommitted_in
-
-    return uncommitted_in(store, keys.namespace, keys.crawl_id)
 
 
 def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> None:
@@ -220,11 +215,12 @@ def _plan(store: BlockingStore, crawl: StoredCrawl) -> dict[str, Any]:
 def _require_committed(store: BlockingStore, keys: CrawlKeys, collection: str) -> None:
     """Raise if payloads of the crawl are uncommitted: nobody could commit them then."""
     from frontier.collection.rounds import has_rounds
+    from frontier.collection.summary import uncommitted_in
     from frontier.store.client import Call
 
     within, crawl_id = collection_keys(store, collection), keys.crawl_id
     waits = Call.command("SISMEMBER", within.uncommitted(), crawl_id)
-    others = _uncommitted_in(store, keys)
+    others = uncommitted_in(store, keys)
     if store.call(waits) or has_rounds(store, within, crawl_id) or others:
         raise CollectionInUse(
             f"the payloads of {crawl_id} are not committed, and cannot be once the "

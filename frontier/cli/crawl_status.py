@@ -89,7 +89,7 @@ def status(given: StatusOptions) -> Shown | None:
         found = _watched(look, given) if given.again else look()
         if found is None:
             return None
-        undone = _uncommitted_in(store, given.namespace, found.watched.crawl)
+        undone = _uncommitted_in(store, keys, found.watched.crawl)
     if not given.again:
         code, faults = _ended(found.watched.crawl, undone)
         return Shown(_facts(found), _report(found, given), faults=faults, code=code)
@@ -129,15 +129,15 @@ def _look(store: BlockingStore, watching: Watch, given: StatusOptions) -> _Seen:
 
 
 def _uncommitted_in(
-    store: BlockingStore, namespace: str, seen: CrawlSnapshot
+    store: BlockingStore, keys: CrawlKeys, seen: CrawlSnapshot
 ) -> list[str]:
-    """The collections in which *seen* is uncommitted, if it ended and no node lives."""
+    """The collections that wait for its payloads, if it ended and no node lives."""
     from frontier.collection.summary import uncommitted_in
 
     over = seen.state in {"finished", "limit", "canceled"}
     if not over or any(node.state == "live" for node in seen.nodes):
         return []
-    return uncommitted_in(store, namespace, seen.crawl_id)
+    return uncommitted_in(store, keys)
 
 
 def _ended(

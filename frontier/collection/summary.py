@@ -125,13 +125,13 @@ def runs(store: BlockingStore, namespace: str, crawl_id: str) -> bool:
     return bool(store.call(Call.command("HGET", meta, "state")) == b"open")
 
 
-def uncommitted_in(store: BlockingStore, namespace: str, crawl_id: str) -> list[str]:
-    """The collections in this store that have uncommitted payloads of the crawl.
+def uncommitted_in(store: BlockingStore, crawl: CrawlKeys) -> list[str]:
+    """The collections in this store that have uncommitted payloads of *crawl*.
 
-    Only collections that crawls of *namespace* have joined are searched. A damaged one
-    is left out.
+    Only collections that crawls of its namespace have joined are searched. A damaged
+    one is left out.
     """
-    registry = RegistryKeys(namespace)
+    crawl_id, registry = crawl.crawl_id, RegistryKeys(crawl.namespace)
     calls = [
         Call.command("SMEMBERS", registry.collections()),
         Call.command("GET", registry.store()),
