@@ -56,7 +56,7 @@ async def test_what_is_hostile_is_read_or_refused_and_the_next_feed_is_read():
     pool = WorkerPool(1, 0.5, 512_000_000)
     try:
         for make in FEEDS.values():
-            body = make(1 << 18).encode()
+            body = make(1 << 16).encode()
             try:
                 await in_worker(pool, body, "", URL)
             except NotAFeed as refused:

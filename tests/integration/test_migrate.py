@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 import pytest
-from conftest import after, until
+from conftest import PARTITIONS, after, until
 
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
@@ -74,7 +74,8 @@ OLD = {"FRONTIER_ENABLED": "False"}
 @pytest.fixture
 def project(cluster, own_server, tmp_path):
     cluster.url = own_server.url
-    return scrapy_project(tmp_path / "project", SPIDERS, SETTINGS)
+    settings = f"{SETTINGS}FRONTIER_PARTITIONS = {PARTITIONS}\n"
+    return scrapy_project(tmp_path / "project", SPIDERS, settings)
 
 
 @pytest.fixture

@@ -30,13 +30,13 @@ def agrees(url):
 
 
 @given(LIKELY)
-@settings(max_examples=1500)
+@settings(max_examples=500)
 def test_what_is_quick_is_scrapys_fingerprint_bit_for_bit(url):
     agrees(url)
 
 
 @given(ODD)
-@settings(max_examples=1000)
+@settings(max_examples=400)
 def test_odd_urls_are_left_to_scrapy_or_agree(url):
     agrees(Request(url).url)
 
