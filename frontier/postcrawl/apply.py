@@ -16,6 +16,7 @@ from frontier.errors import BadWarc
 from frontier.model import FileBody
 from frontier.postcrawl.payload import payload_in
 from frontier.postcrawl.rewriting import record_at
+from frontier.warc.reader import body_start
 from frontier.warc.records import PROFILE, Record, escaped, identify
 
 if TYPE_CHECKING:
@@ -64,8 +65,6 @@ class Compared:
             OSError: The original's file cannot be read.
         """
         found = record_at(source, action.file, action.record_offset, action.record_id)
-        if b"\r\n\r\n" not in found.block:
-            raise ValueError("its HTTP head is too long, or has no end")
         body, payload = _digests(found)
         if found.length != action.record_length:
             raise BadWarc(action.file, action.record_offset, "not the response planned")
@@ -104,14 +103,13 @@ def revisit_of(found: Found, action: Action, payload: str) -> Record:
     byte for byte.
 
     Raises:
-        ValueError: It has a header that cannot be written again.
+        ValueError: It has a header that cannot be written again, or no HTTP head.
     """
     headers = found.headers
     name = os.path.basename(action.file)  # noqa: PTH119 - of each copy
     at = str(action.record_offset)
     identifier = identify("revisit", action.record_id, name, at)
-    head = found.block.partition(b"\r\n\r\n")
-    block = head[0] + head[1]
+    block = found.block[: body_start(found.block)[0]]
     kept = [(n, v) for n, v in headers.pairs() if n.lower() not in ANEW]
     claimed = headers.get("warc-payload-digest")
     lines = [

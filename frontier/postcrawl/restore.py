@@ -155,15 +155,12 @@ def _head(found: Found, original: Found) -> bytes:
     """The HTTP head of the revisit *found*, or that of *original* if it has none.
 
     Raises:
-        ValueError: Neither has one.
+        ValueError: Neither has one that is whole.
     """
     block = found.block
     if not block and found.is_http and original.is_http:
         block = original.block
-    top, gap, _ = block.partition(b"\r\n\r\n")
-    if not gap:
-        raise ValueError("it has no HTTP head")
-    return top + gap
+    return block[: body_start(block)[0]]
 
 
 def _made(found: Found, block: bytes, body: Body) -> Record:

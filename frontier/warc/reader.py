@@ -235,7 +235,7 @@ class Found:
         `frontier.warc.records.MAX_HEAD`.
         """
         mime = self.headers.get("content-type").partition(";")[0].strip().lower()
-        if mime != "application/octet-stream":
+        if mime not in {"", "application/octet-stream"}:
             return mime == "application/http"
         return self.kind in {"response", "revisit"} and self.block.startswith(b"HTTP/")
 
@@ -665,12 +665,26 @@ def http_head(block: bytes) -> tuple[str, Head, int]:
     If *block* does not have a whole head, status and headers are empty, and the offset
     is 0.
     """
-    end = block.find(_END)
-    words = block[: max(end, 0)].split(b"\r\n", 1)[0].split(b" ", 2)
-    if not block.startswith(b"HTTP/") or len(words) < 2:
+    start = _head_size(block)
+    head = block[:start].rstrip(_LINE_ENDS)
+    words = head.split(b"\n", 1)[0].split(None, 2)
+    if len(words) < 2:
         return "", Head(), 0
-    status = words[1].decode() if words[1].isdigit() else ""
-    return status, Head(block[:end]), end + len(_END)
+    if head.count(b"\n") > head.count(b"\r\n"):
+        head = _BARE.sub(b"\r\n", head)
+    return words[1].decode() if words[1].isdigit() else "", Head(head), start
+
+
+def _head_size(block: bytes) -> int:
+    """How long the head of the HTTP response in *block* is; 0 if it is not whole there.
+
+    Some tools end lines with a line feed alone.
+    """
+    if not block.startswith(b"HTTP/"):
+        return 0
+    at = block.find(b"\n\r\n")
+    bare = block.find(b"\n\n", 0, at + 1 if at >= 0 else len(block))
+    return bare + 2 if bare >= 0 else at + 3 if at >= 0 else 0
 
 
 _PART = 1 << 18
@@ -773,19 +787,12 @@ def unchunked(source: Source) -> Iterator[bytes]:
 def body_start(block: bytes) -> tuple[int, bool]:
     """Where the body begins in the HTTP response *block*, and whether it is chunked.
 
-    Some tools end lines with a line feed alone.
-
     Raises:
         ValueError: It is not an HTTP response, or its head has no end.
     """
-    if not block.startswith(b"HTTP/"):
-        raise ValueError("no HTTP response")
-    at, size = block.find(b"\n\r\n"), 3
-    bare = block.find(b"\n\n", 0, at + 1 if at >= 0 else len(block))
-    if bare >= 0:
-        at, size = bare, 2
-    elif at < 0:
-        raise ValueError("an HTTP head without an end")
-    head = block[:at]
+    start = _head_size(block)
+    if not start:
+        raise ValueError("no HTTP response, or one whose head has no end")
+    head = block[:start]
     is_chunked = b"chunked" in head.lower() and _CHUNKED.search(head) is not None
-    return at + size, is_chunked
+    return start, is_chunked

@@ -295,3 +295,25 @@ def test_a_date_of_14_digits_is_one(tmp_path, second):
     )
     found = run("remove", out / "one.warc.gz", "--url", "http://a.example/odd")
     assert len(found["records"]) == 1
+
+
+BARE = HTTP.replace(b"\r\n", b"\n")
+TYPES = {"Content-Type": ""}, {"Content-Type": "application/http"}
+
+
+@pytest.mark.parametrize("head", [HTTP, BARE, HTTP.replace(b"/1.1 200 OK", b"/2  200")])
+@pytest.mark.parametrize("typed", TYPES)
+def test_a_response_may_have_no_type_and_another_head(tmp_path, head, typed):
+    """Its head was taken for a part of the payload, or its status was not read."""
+    before, out = tmp_path / "before", tmp_path / "out"
+    page = head + PAGE + b"\r\n\r\n" + OTHER
+    made = [record(f"http://a.example/{n}", n, page, **typed) for n in (1, 2)]
+    written(before, "one.warc.gz", *made)
+
+    proof, back = undone(before, tmp_path)
+
+    assert (proof["revisits"], proof["faults"], back["faults"]) == (1, 0, 0)
+    assert run("verify", out, tmp_path / "again")["restored"] == 1
+    assert blocks(tmp_path / "again") == blocks(before)
+    lines = (tmp_path / "again" / "one.cdxj").read_text().splitlines()
+    assert ['"text/html", "status": "200"' in line for line in lines] == [True] * 2
