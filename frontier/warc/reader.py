@@ -92,7 +92,7 @@ class Head:
             for line in lines[:0:-1]:  # backwards: the first of a name wins
                 key, colon, value = line.partition(":")
                 if colon and key.isascii():  # the Kelvin sign's lower case is a "k"
-                    values[key.lower()] = value
+                    values[key.rstrip().lower()] = value
         return values.get(name, default).strip(_AROUND)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
@@ -213,8 +213,8 @@ class Found:
         """Its length in the file, in bytes; known once its end was read."""
         self.headers = headers
         """WARC headers."""
-        self.kind = headers.get("warc-type")
-        """WARC-Type."""
+        self.kind = headers.get("warc-type").lower()
+        """WARC-Type, in lower case."""
         limit = REQUEST_LIMIT if self.kind == "request" else HEAD_LIMIT
         self.block = source.take(min(headers.size, limit))
         """The start of the record's block."""

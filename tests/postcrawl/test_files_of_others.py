@@ -298,11 +298,11 @@ def test_a_date_of_14_digits_is_one(tmp_path, second):
 
 
 BARE = HTTP.replace(b"\r\n", b"\n")
-TYPES = {"Content-Type": ""}, {"Content-Type": "application/http"}
+ODD = b"HTTP/2  200\r\nContent-Type : text/html\r\n\r\n"
 
 
-@pytest.mark.parametrize("head", [HTTP, BARE, HTTP.replace(b"/1.1 200 OK", b"/2  200")])
-@pytest.mark.parametrize("typed", TYPES)
+@pytest.mark.parametrize("head", [HTTP, BARE, ODD])
+@pytest.mark.parametrize("typed", [{"Content-Type": ""}, {"WARC-Type": "Response"}])
 def test_a_response_may_have_no_type_and_another_head(tmp_path, head, typed):
     """Its head was taken for a part of the payload, or its status was not read."""
     before, out = tmp_path / "before", tmp_path / "out"
