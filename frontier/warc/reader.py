@@ -792,7 +792,7 @@ def body_start(block: bytes) -> tuple[int, bool]:
     """
     start = _head_size(block)
     if not start:
-        raise ValueError("no HTTP response, or one whose head has no end")
+        raise ValueError("no HTTP response, or an HTTP head without an end")
     head = block[:start]
     is_chunked = b"chunked" in head.lower() and _CHUNKED.search(head) is not None
     return start, is_chunked
