@@ -49,7 +49,7 @@ def test_of_equal_headers_the_first_counts_and_names_are_ascii():
         for line in FOLD.sub(b" ", top).decode("utf-8", "replace").split("\r\n")[1:]:
             name, colon, value = line.partition(":")
             if colon and name.isascii():
-                first.setdefault(name.lower(), value.strip(" \t\n"))
+                first.setdefault(name.rstrip().lower(), value.strip(" \t\n"))
         head = Head(top)
         assert {name: head.get(name) for name in first} == first
         assert head.get("k", "none") == first.get("k", "none"), top
