@@ -16,7 +16,7 @@ from tests.chaos.starving import (
 )
 
 
-def test_who_waits_for_half_of_a_window_starves_and_is_told_of_once():
+def test_starvation_for_half_of_a_window_is_reported_once():
     now, wait = 0.0, {1: 0.0, 2: 5.0}
     starving = Starving(2.0, clock=lambda: now, waited=wait.get)
     found = []

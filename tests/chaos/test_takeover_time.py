@@ -27,7 +27,7 @@ def test_a_node_that_held_nothing_needs_no_replacement():
     assert healed(takeovers, "2") == []
 
 
-def test_what_is_forgotten_is_not_waited_for():
+def test_forgotten_takeovers_are_never_reported():
     takeovers = Takeovers()
     takeovers.add("dead", 10.0, leases("1"))
     takeovers.forget()

@@ -43,7 +43,7 @@ def client(wire):
         yield c
 
 
-def test_what_is_sent_arrives_and_comes_back(client):
+def test_large_value_passes_the_wire_both_ways(client):
     value = b"x" * 300_000
 
     client.set("key", value)
@@ -72,7 +72,7 @@ def test_a_cut_ends_the_connection_and_the_next_one_works(wire, client):
     assert client.ping()
 
 
-def test_one_client_is_cut_and_slow_and_servers_are_left_alone(wire):
+def test_cut_and_delay_of_one_client_leave_servers_alone(wire):
     """What names itself as Sentinel does, or not at all, is another server.
 
     On bare sockets: redis-py quietly replaces a connection that it finds cut.

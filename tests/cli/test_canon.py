@@ -31,7 +31,7 @@ def test_rules_of_a_file_are_explained_too(frontier, tmp_path):
     assert said["seen_key"] == "example,a)/"
 
 
-def test_what_the_rules_refuse_is_shown_with_the_reason(frontier):
+def test_refused_url_is_shown_with_the_reason(frontier):
     done = frontier("canon", "explain", "http://a..example/")
 
     assert "refused by heritrix.usable: its host is invalid" in done.stdout

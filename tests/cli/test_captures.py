@@ -133,7 +133,7 @@ def test_a_head_that_is_too_long_for_others_is_read_as_a_head(tmp_path):
     assert known.digest == digest_of(exchange.response_body, "sha1")
 
 
-def test_one_is_shown_by_url_id_and_place(warcs):
+def test_show_finds_a_capture_by_url_record_id_and_offset(warcs):
     one = listed(warcs, "--status", "404")[1]["captures"][0]
     ways = [
         (warcs, "http://example.com/1"),
@@ -154,7 +154,7 @@ def test_one_is_shown_by_url_id_and_place(warcs):
     assert lines[-1] == "<p>caf\xe9</p>"  # without its codings
 
 
-def test_of_several_captures_the_last_is_shown_and_that_is_said(warcs):
+def test_show_prints_the_last_of_several_captures_and_their_count(warcs):
     code, out, err = run("show", warcs, "http://example.com/0")
 
     assert code == ExitCode.OK
@@ -174,7 +174,7 @@ def test_records_that_are_no_captures_are_shown_by_their_id(warcs):
     assert any(each.startswith("software: ") for each in out.decode().splitlines())
 
 
-def test_a_terminal_is_told_nothing(warcs):
+def test_output_has_no_terminal_control_characters(warcs):
     for words in (("show", warcs, "http://evil.example/"), ("list", warcs)):
         _, out, _ = run(*words)
         text = out.decode()
@@ -218,7 +218,7 @@ def test_a_file_of_another_tool_is_read_too(tmp_path, packed):
         assert out.decode().splitlines()[-1] == "abc2"
 
 
-def test_what_cannot_be_read_is_named_and_the_rest_is_listed(warcs):
+def test_unreadable_file_is_reported_and_other_captures_are_listed(warcs):
     (whole,) = warcs.iterdir()
     data = whole.read_bytes()
     (warcs / "cut.warc.gz").write_bytes(data[:-20])
@@ -248,7 +248,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_listed(warcs):
         (("show", "{}/c:7"), ExitCode.NOT_FOUND),
     ],
 )
-def test_what_is_wrong_is_one_line(warcs, words, code):
+def test_error_is_one_line_with_its_exit_code(warcs, words, code):
     found, out, err = run(*(each.format(warcs) for each in words))
 
     assert (found, out) == (code, b"")

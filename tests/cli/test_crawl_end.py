@@ -27,7 +27,7 @@ def ended(server, store, unique, db):
     return ended
 
 
-async def test_a_crawl_is_deleted_only_when_told_and_what_stays_is_said(
+async def test_crawl_delete_requires_yes_and_reports_the_collection_kept(
     ended, frontier, db, unique
 ):
     keys, named = await ended()
@@ -184,7 +184,7 @@ def test_a_directory_on_the_command_line_beats_a_server_of_the_environment(
     assert "name two stores" in both.output
 
 
-def test_a_project_whose_settings_are_not_read_is_told_of(tmp_path, frontier):
+def test_unread_project_settings_are_reported(tmp_path, frontier):
     (tmp_path / "scrapy.cfg").touch()
 
     told = frontier("crawl", "status")

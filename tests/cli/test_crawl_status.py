@@ -65,7 +65,7 @@ def made(server, db, unique):
     return keys, ("crawl", "status", *where)
 
 
-def test_what_an_operator_asks_is_answered(made, frontier, db):
+def test_status_shows_progress_errors_slow_hosts_and_lost_nodes(made, frontier, db):
     keys, command = made
     db("HSET", keys.meta(), "twice", "1000 node-1")
     now = int(db("TIME")[0]) * 1000

@@ -80,7 +80,7 @@ def test_verbs_are_listed_in_the_order_of_use():
         (["crawl", "status", "--jso"], "--json"),
     ],
 )
-def test_what_is_nearly_right_is_named(wrong, right):
+def test_misspelled_command_or_option_suggests_the_right_one(wrong, right):
     done = run(*wrong)
 
     assert done.exit_code == 2

@@ -45,7 +45,7 @@ def one_line(done):
     return line
 
 
-def test_what_is_no_redis_is_told_as_that(web_server):
+def test_server_other_than_redis_is_reported(web_server):
     done = run("crawl", "list", "--redis-url", web_server)
 
     assert "is not Redis or Valkey" in one_line(done)
@@ -53,7 +53,7 @@ def test_what_is_no_redis_is_told_as_that(web_server):
 
 
 @pytest.mark.one_server("its password is set")
-def test_a_password_that_is_missing_or_wrong_is_told_as_that(servers):
+def test_missing_or_wrong_password_is_reported(servers):
     server = servers("redis-7", "--maxclients", "99")  # one of its own
     server.configure("requirepass", "secret")
     missing = run("crawl", "list", "--redis-url", server.url)
@@ -67,7 +67,7 @@ def test_a_password_that_is_missing_or_wrong_is_told_as_that(servers):
 
 
 @pytest.mark.one_server("a cluster has one database")
-def test_a_database_that_is_not_there_is_told_as_that(servers):
+def test_missing_database_is_reported(servers):
     url = servers("redis-7").url
     done = run("crawl", "list", "--redis-url", f"{url}?db=99")
 
@@ -132,7 +132,7 @@ def test_a_closed_stream_leads_nowhere():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_what_a_terminal_cannot_show_is_escaped():
+def test_characters_outside_the_output_encoding_are_escaped():
     done = run(
         "canon", "explain", "http://example.com/\u00fc", PYTHONIOENCODING="ascii"
     )
@@ -173,7 +173,7 @@ def test_help_and_version_are_where_others_have_them(words):
         (["feeds", "report"], "feeds status"),
     ],
 )
-def test_a_command_that_is_no_more_says_what_to_use(words, instead):
+def test_removed_command_names_its_replacement(words, instead):
     done = run(*words)
 
     assert done.returncode == ExitCode.USAGE

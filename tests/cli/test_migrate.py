@@ -217,7 +217,7 @@ def killed(own_server, migrate, tmp_path, request):
     return killed
 
 
-def test_what_is_killed_on_its_way_loses_and_doubles_nothing_when_it_is_repeated(
+def test_killed_migration_loses_and_doubles_nothing_when_repeated(
     migrate, put, ask, killed
 ):
     for number in range(2_500, 2_600):
@@ -271,7 +271,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(migrate, put, ask, tmp_path)
     assert not (tmp_path / "scrapy-redis-left-out.jsonl").exists()
 
 
-def test_a_filter_is_taken_over_whoever_made_it(
+def test_dupefilter_fingerprints_of_every_kind_are_imported(
     migrate, put, ask, frontier, own_server
 ):
     server = own_server.url
@@ -318,7 +318,7 @@ def test_a_filter_that_says_nothing_is_refused_and_urls_take_its_place(
     assert sum(int(count or 0) for count in counts) == 3
 
 
-def test_what_is_wrong_is_said_before_anything_is_made(migrate, frontier, ask):
+def test_migration_error_is_reported_before_any_key_is_written(migrate, frontier, ask):
     code, _, err = migrate(spider="other")
     assert (code, "the project has no spider other; it has shop" in err) == (2, True)
     ask("SET", QUEUE, "x")

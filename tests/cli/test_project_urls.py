@@ -87,6 +87,6 @@ def test_each_url_of_a_file_comes_once_with_its_first_place(tmp_path):
         ("a\0b", "is not a file name"),
     ],
 )
-def test_what_is_no_list_is_named(name, reason):
+def test_invalid_url_list_path_reports_why(name, reason):
     with pytest.raises(ConfigurationError, match=reason):
         lines_of(name)

@@ -194,7 +194,7 @@ def test_nodes_and_report_are_of_the_server_that_is_named(
         (["--spider", "walk", "-s", "SPIDER_MODULES=gone"], "gone"),
     ],
 )
-def test_what_cannot_be_run_is_named_before_anything_starts(
+def test_invalid_run_argument_is_reported_before_anything_starts(
     frontier, project, tmp_path, arguments, named
 ):
     done = frontier("crawl", "run", *arguments)
@@ -213,7 +213,7 @@ def test_add_ons_that_are_set_again_further_down_are_named(frontier, project):
     assert ADDON.strip() in said
 
 
-def test_without_a_project_there_is_no_spider_but_site(frontier, tmp_path):
+def test_project_spider_is_refused_outside_a_project(frontier, tmp_path):
     done = frontier("crawl", "run", "--spider", "walk")
 
     assert done.returncode == 2

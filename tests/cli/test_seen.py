@@ -148,7 +148,7 @@ def test_forget_makes_urls_new_again(frontier, here, open_crawl, seen, tmp_path)
     assert seen("http://a.example/7").startswith("no: the set says no, Bloom")
 
 
-def test_forget_tells_its_plan_and_does_nothing_unless_told_to(
+def test_forget_prints_its_plan_and_requires_yes(
     frontier, here, open_crawl, seen, tmp_path
 ):
     open_crawl(pages(20))
@@ -190,7 +190,7 @@ def test_forget_asks_on_a_terminal_and_shows_progress(terminal, here, open_crawl
     assert "19/19" in said
 
 
-def test_what_a_bloom_filter_decides_since_a_set_was_given_up_is_not_forgotten(
+def test_urls_decided_by_the_bloom_filter_are_not_forgotten(
     frontier, here, open_crawl, blocking, unique, tmp_path
 ):
     hosts = {partition_of(f"h{n}.example", 16): f"h{n}.example" for n in range(40)}
@@ -266,7 +266,7 @@ def dupefilter(server, unique):
     return dupefilter
 
 
-def test_what_a_duplicate_filter_alone_saw_is_forgotten(
+def test_seen_urls_of_a_dupefilter_are_forgotten(
     frontier, here, dupefilter, seen, tmp_path
 ):
     urls = pages(40)
@@ -280,7 +280,7 @@ def test_what_a_duplicate_filter_alone_saw_is_forgotten(
     assert seen(urls[7], "--crawl", "alone") == "no: the set says no"
 
 
-def test_what_a_duplicate_filter_alone_saw_is_carried_over_to_another(
+def test_seen_set_of_a_dupefilter_is_exported_and_imported(
     frontier, here, dupefilter, open_crawl, seen
 ):
     dupefilter(pages(40))
@@ -336,7 +336,7 @@ def test_a_crawl_with_bloom_alone_cannot_forget(frontier, here, open_crawl, seen
         (["forget", "."], "'.'", 2),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_forget_error_names_its_cause_and_forgets_nothing(
     frontier, here, open_crawl, seen, tmp_path, command, name, code
 ):
     open_crawl(pages(3))

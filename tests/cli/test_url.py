@@ -130,9 +130,7 @@ def test_files_alone_tell_of_a_fetch_with_and_without_indexes_here_and_elsewhere
     }
 
 
-def test_what_was_not_looked_at_is_named_and_makes_the_answer_unsure(
-    crawl, explain, tmp_path
-):
+def test_missing_logs_and_warcs_are_reported_as_not_looked_at(crawl, explain, tmp_path):
     made = crawl()
     made.push(f"{HOME}x")
     made.store.call(Call.command("DEL", made.part().ready("0:a.example")))
@@ -200,7 +198,7 @@ def test_the_scope_of_a_spider_without_that_setting_is_in_its_code(crawl, explai
     assert not told["decides"]
 
 
-def test_what_is_hostile_in_logs_and_names_is_shown_as_text(crawl, frontier, server):
+def test_hostile_crawl_log_bytes_are_not_printed_raw(crawl, frontier, server):
     made = crawl()
     made.archive(attempts=[Attempt(f"{HOME}x", -5, 0.0, NOON, LINK)])
     (log,) = made.directory.glob("*.crawl.log")
@@ -229,7 +227,7 @@ def test_what_is_hostile_in_logs_and_names_is_shown_as_text(crawl, frontier, ser
         ("open", "no_node", "no node of the crawl is alive"),
     ],
 )
-def test_what_is_queued_is_said_by_what_became_of_its_crawl(
+def test_queued_url_is_explained_by_the_state_of_its_crawl(
     crawl, explain, state, reason, text
 ):
     made = crawl()
@@ -265,7 +263,7 @@ def test_a_name_in_other_letters_is_the_one_that_is_asked_for(crawl, explain):
     assert found["url"] == "http://xn--bcher-kva.example/a"
 
 
-def test_what_is_no_url_and_what_is_no_crawl_are_one_line(crawl, frontier, server):
+def test_invalid_url_or_missing_crawl_is_a_one_line_error(crawl, frontier, server):
     made = crawl()
     here = ["--redis-url", server.url, "--namespace", made.keys.namespace]
 

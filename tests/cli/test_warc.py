@@ -63,7 +63,7 @@ def test_a_killed_writers_log_is_closed_at_its_last_whole_line(tmp_path):
     assert done.returncode == ExitCode.INCOMPLETE
 
 
-def test_a_directory_that_is_none_is_named(tmp_path):
+def test_repair_of_missing_directory_is_not_found(tmp_path):
     done = repair(tmp_path / "none")
 
     assert done.returncode == ExitCode.NOT_FOUND

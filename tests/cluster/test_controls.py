@@ -129,7 +129,7 @@ def test_entries_that_nobody_here_wrote_are_left_out_and_counted(do, look, db, c
     assert look().strange == (f"{crawl.control_log()}: 5 entries of it cannot be read",)
 
 
-def test_what_a_terminal_would_obey_is_made_harmless(do, look):
+def test_log_entries_hold_no_terminal_control_characters(do, look):
     do("noted", "a\x1b[2Jb\nc", "eve\x1b\n@x")
 
     (entry,) = look().log
@@ -137,7 +137,7 @@ def test_what_a_terminal_would_obey_is_made_harmless(do, look):
     assert "\n" not in entry.what + entry.who
 
 
-def test_what_is_excluded_and_set_says_since_when_and_by_whom(do_change, look):
+def test_exclusions_and_settings_are_stored_logged_and_taken_back(do_change, look):
     rule = rule_of(PREFIX, "http://a.example/x y")
     do_change(exclude(rule))
     do_change(setting({"DOWNLOAD_DELAY": "2"}, "a.example"))
@@ -161,7 +161,7 @@ def test_what_is_excluded_and_set_says_since_when_and_by_whom(do_change, look):
     ]  # fmt: skip
 
 
-def test_what_is_so_already_is_not_changed(do_change):
+def test_repeated_setting_changes_nothing(do_change):
     assert do_change(setting({"DEPTH_LIMIT": "3"}))[1] is True
     assert do_change(setting({"DEPTH_LIMIT": "3"}))[1] is False
     assert do_change(setting({"DEPTH_LIMIT": ""}))[1] is True

@@ -134,7 +134,7 @@ async def test_a_crawl_that_a_command_has_made_is_the_first_jobs(
     assert (await open_crawl(cat="a")) == made
 
 
-async def test_who_only_joins_opens_no_crawl(open_crawl, store):
+async def test_join_only_node_opens_no_crawl(open_crawl, store):
     for crawl_id in ("", "mine"):
         with pytest.raises(NoCrawlYet):
             await open_crawl(crawl_id, join_only=True)
@@ -220,7 +220,9 @@ async def test_a_run_whose_crawl_was_canceled_is_over(open_crawl, blocking):
         ("REQUEST_FINGERPRINTER_CLASS", "mine.Own"),
     ],
 )
-async def test_a_node_of_another_shape_is_told_which_setting(open_crawl, name, value):
+async def test_node_of_another_shape_is_refused_naming_the_setting(
+    open_crawl, name, value
+):
     await open_crawl()
 
     with pytest.raises(ConfigurationError) as caught:
@@ -267,7 +269,7 @@ def lock(store, crawl):
     return lock
 
 
-async def test_one_node_loads_a_seed_list(lock, store):
+async def test_seed_list_is_loaded_by_one_node(lock, store):
     a, b = lock("a"), lock("b")
 
     assert await a.acquire() == "yours"
@@ -287,9 +289,7 @@ async def test_a_seed_list_whose_loader_died_is_loaded_by_another_one(
     assert await lock("a").acquire() == "taken"
 
 
-async def test_who_asks_for_the_lock_learns_what_the_crawl_began_with(
-    lock, store, crawl
-):
+async def test_seed_lock_reports_the_start_salt_of_the_crawl(lock, store, crawl):
     a, b = lock("a"), lock("b")
     await a.acquire()
     assert a.start_salt == b""

@@ -86,7 +86,9 @@ def silence(db, crawl):
     return silence
 
 
-async def test_one_of_two_gets_a_partition_and_the_other_one_waits(join, db, keys):
+async def test_partition_lease_goes_to_one_node_and_is_refused_to_the_other(
+    join, db, keys
+):
     a, b = await join("a"), await join("b")
     lease = await a.take()
 
@@ -122,7 +124,7 @@ async def test_a_token_only_grows(join, db, keys):
     assert (await nodes[0].take()).token == now + 10**9 + 1
 
 
-async def test_what_the_dead_had_is_taken(join, silence, clock):
+async def test_lease_of_a_dead_node_is_taken_over(join, silence, clock):
     a, b = await join("a"), await join("b")
     lease = await a.take()
     assert await b.leases.acquire([7]) == []
@@ -139,9 +141,7 @@ async def test_what_the_dead_had_is_taken(join, silence, clock):
     assert a.leases.held == {}
 
 
-async def test_what_somebody_had_who_was_never_met_is_left_for_a_whole_time(
-    join, silence, clock
-):
+async def test_lease_of_a_holder_never_met_is_left_for_one_ttl(join, silence, clock):
     a = await join("a")
     await a.take()
     await a.place.leave({})
@@ -228,7 +228,7 @@ async def test_a_node_counts_on_its_leases_from_before_its_last_heartbeat(
     assert a.place.name != name
 
 
-async def test_another_process_can_beat_for_a_node(store, join, clock):
+async def test_heartbeat_of_another_process_keeps_the_lease_covered(store, join, clock):
     a = await join("a")
     lease = await a.take()
     sent, *_ = a.place.said

@@ -118,7 +118,7 @@ async def test_the_dead_are_taken_off_before_the_last_node_leaves(
     assert said == [(b"died", b"b"), (b"left", b"a")]
 
 
-async def test_of_two_that_stay_for_a_third_one_leaves_at_once(join, end):
+async def test_second_node_waiting_for_a_silent_third_leaves_at_once(join, end):
     a, b, c = join("a"), join("b"), join("c")
     await beat(a, b, c)
     end()
@@ -146,7 +146,7 @@ async def test_an_end_whose_time_cannot_be_read_is_one_that_nobody_heard_of(
     assert (await a.leave({}, stay=True)).silent == ("b",)
 
 
-async def test_a_death_raises_the_epoch_once_whoever_finds_it(join, silence):
+async def test_node_death_raises_the_epoch_once(join, silence):
     a, b, c = join("a"), join("b"), join("c")
     await beat(a, b, c)
     silence("c")
@@ -308,7 +308,7 @@ def logged(db, crawl):
     return logged
 
 
-async def test_what_changes_the_map_is_noted_once_and_no_other_heartbeat_is(
+async def test_membership_change_is_logged_once_and_heartbeats_are_not(
     join, silence, logged
 ):
     a, b = join("a"), join("b")

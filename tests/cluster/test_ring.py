@@ -54,7 +54,7 @@ def test_a_node_that_joins_takes_about_its_share_and_little_else_moves(count):
 
 
 @pytest.mark.parametrize("count", [3, 6, 20])
-def test_a_node_that_leaves_moves_little_but_its_own(count):
+def test_leaving_node_moves_few_partitions_of_other_nodes(count):
     before, after = Ring(members(count), 1024), Ring(members(count)[:-1], 1024)
     moved = {p for p in range(1024) if before.owner(p) != after.owner(p)}
 

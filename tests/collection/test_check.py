@@ -31,7 +31,7 @@ def faults(found):
     return {fault: count for fault, count in found.faults.items() if count}
 
 
-def test_what_an_import_leaves_is_sound(filled):
+def test_imported_index_is_sound(filled):
     found = check(filled)
 
     assert faults(found) == {}
@@ -66,7 +66,7 @@ def test_every_fault_is_found_and_mended(filled):
     assert after["allcounts"]["totalUrls"] == "5"
 
 
-def test_entries_of_other_tools_that_cannot_be_read_are_told(filled):
+def test_unreadable_entry_is_reported_and_not_repaired(filled):
     filled("HSET", filled.keys.crawl("a"), digest(1), "not a value")
 
     code, out, _ = filled.run("check", "--json")
@@ -78,7 +78,7 @@ def test_entries_of_other_tools_that_cannot_be_read_are_told(filled):
     assert filled.run("check", "--repair")[0] == 7
 
 
-def test_nothing_is_mended_while_a_crawl_runs(filled):
+def test_repair_is_refused_while_a_crawl_runs(filled):
     filled("SADD", filled.keys.uncommitted(), "running-1")
 
     assert filled.run("check")[0] == 0

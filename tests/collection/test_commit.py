@@ -46,7 +46,7 @@ def test_a_commit_offers_everything_and_counts_once(index):
     assert found["commitrounds:a"].keys() == {"committed", "at_ms"}
 
 
-def test_what_a_node_adds_after_the_commit_is_seen_and_summed_once(index):
+def test_digests_added_after_a_commit_are_offered_and_summed_once(index):
     """It was frozen, or the crawl was committed by hand while it ran."""
     crawl = crawled(index, "a", range(5))
     Committer(index.store, index.keys, "a").finish()

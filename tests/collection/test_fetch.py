@@ -70,7 +70,7 @@ def test_a_manifest_and_its_files_are_fetched(index, web, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["gone.wacz", "gone.json", "away"])
-def test_what_cannot_be_fetched_is_named(index, web, tmp_path, path):
+def test_unreachable_source_url_is_reported(index, web, tmp_path, path):
     url = f"{web.url}/{path}"
     (tmp_path / "m.json").write_text(
         json.dumps({"resources": [{"path": f"{web.url}/away", "name": "x.wacz"}]})

@@ -154,7 +154,7 @@ def test_as_browsertrix_has_it_key_for_key(index, manifest):
     }
 
 
-def test_a_file_that_has_the_name_of_another_crawls_is_told(index, tmp_path):
+def test_file_name_imported_by_another_crawl_is_refused(index, tmp_path):
     paths = []
     for crawl in "ab":
         (tmp_path / crawl).mkdir()
@@ -168,7 +168,7 @@ def test_a_file_that_has_the_name_of_another_crawls_is_told(index, tmp_path):
     assert index.run("import", paths[0], "--crawl", "a")[0] == 0
 
 
-def test_what_a_revisit_left_out_is_known_once_its_original_is_there(index, tmp_path):
+def test_revisit_size_is_counted_once_its_original_is_imported(index, tmp_path):
     """Whatever label its digest has, and wherever it stands in its file."""
     early = revisit(1, of=5, label="sha256:")
     a = make_wacz(tmp_path / "a.wacz", [early])
@@ -181,7 +181,7 @@ def test_what_a_revisit_left_out_is_known_once_its_original_is_there(index, tmp_
     assert index.counts("b")["conservedSize"] == 1000
 
 
-def test_one_bad_wacz_is_named_and_the_others_are_imported(index, tmp_path):
+def test_broken_wacz_is_reported_and_the_others_are_imported(index, tmp_path):
     good = make_wacz(tmp_path / "good.wacz", [line(1)])
     whole = make_wacz(tmp_path / "whole.wacz", [line(n) for n in range(400)])
     cut = tmp_path / "cut.wacz"
@@ -260,7 +260,7 @@ def test_a_bomb_is_refused(index, tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"resources": 3}', "\x00", "[" * 10**5]
 )
-def test_a_manifest_that_is_none_is_named(index, tmp_path, text):
+def test_invalid_manifest_error_names_the_file(index, tmp_path, text):
     path = tmp_path / "m.json"
     path.write_text(text)
 
@@ -320,7 +320,7 @@ def test_cdx_of_other_tools_and_crawl_logs(index, tmp_path):
         ("unwritten:status", 0, 0),
     ],
 )
-def test_what_a_crawl_log_says_was_not_stored_is_no_original(
+def test_crawl_log_note_decides_original_revisit_or_neither(
     index, tmp_path, notes, originals, revisits
 ):
     (tmp_path / "crawl.log").write_text(
@@ -495,7 +495,7 @@ def test_a_directory_is_what_is_below_it_and_one_bad_target_spoils_nothing(
     assert index.run("import", "d", "--digest", "crc32")[0] == 2
 
 
-def test_crawls_that_a_manifest_has_no_more_are_counted_as_removed(index, tmp_path):
+def test_crawls_missing_from_a_new_manifest_are_counted_as_removed(index, tmp_path):
     a = make_wacz(tmp_path / "a.wacz", [line(1)])
     b = make_wacz(tmp_path / "b.wacz", [line(2)])
     index.put(make_manifest(tmp_path / "1.json", [resource(a, "a"), resource(b, "b")]))
@@ -506,7 +506,7 @@ def test_crawls_that_a_manifest_has_no_more_are_counted_as_removed(index, tmp_pa
     assert index.counts()["removedCrawlSize"] == a.stat().st_size
 
 
-def test_what_is_not_there_makes_no_store(tmp_path):
+def test_import_of_missing_file_makes_no_store(tmp_path):
     words = ["collection", "import", "nowhere", "--store-dir", str(tmp_path)]
     assert CliRunner().invoke(app, words).exit_code == 6
     assert not list(tmp_path.iterdir())

@@ -155,7 +155,9 @@ class Operation:
 
 @KILLS
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_it_ends_the_same_wherever_it_was_killed(make_index, tmp_path, name, kills):
+def test_killed_operation_ends_the_same_when_repeated(
+    make_index, tmp_path, name, kills
+):
     def made(moment):
         index = make_index(f"{name}{moment}")
         return Operation(index, tmp_path, *OPERATIONS[name])

@@ -107,7 +107,7 @@ def test_with_force_everything_goes(index, three, tmp_path):
     assert set(index.everything()) == {"allcounts"}
 
 
-def test_nothing_is_purged_while_a_crawl_runs(index, three):
+def test_purge_is_refused_while_a_crawl_runs(index, three):
     before = index.everything()
     planned = plan(index.store, index.keys, {"b"})
     index("SADD", index.keys.uncommitted(), "running-1")
@@ -140,7 +140,7 @@ def test_a_crawl_that_begins_meanwhile_stops_the_purge(index, three):
     assert index.members(index.keys.committed()) == {"b"}
 
 
-def test_a_crawl_that_begins_while_captures_are_taken_out_is_told(index, three):
+def test_capture_removal_fails_when_a_crawl_begins_meanwhile(index, three):
     class Beginning(Captures):
         def has(self, url, date):
             index("SADD", index.keys.uncommitted(), "running-1")

@@ -66,7 +66,7 @@ def sound(index):
     return all(d in index.hash(index.keys.crawl(c)) for d, c in owners.items())
 
 
-def test_others_see_a_round_once_it_is_committed_and_nothing_before(index):
+def test_round_digests_are_offered_to_other_crawls_once_committed(index):
     node, other = entered(index), entered(index, "b")
     add(node, [1, 2])
     assert known(other, [1, 2]) == {}
@@ -168,9 +168,7 @@ def stop_after(count):
     return progress
 
 
-def test_another_one_goes_on_with_the_round_of_a_committer_that_died(
-    index, monkeypatch
-):
+def test_round_of_a_dead_committer_is_completed_by_another(index, monkeypatch):
     monkeypatch.setattr(rounds, "HOLD_MS", 600_000)
     node, other = entered(index), entered(index, "b")
     add(node, range(3 * CHUNK))

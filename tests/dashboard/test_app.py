@@ -33,7 +33,7 @@ def test_the_crawls_of_the_store_are_listed_and_each_has_a_page(page, crawl_of):
     assert served.ask("/crawls/nobody-1")[0].status == 404
 
 
-def test_what_changes_in_the_store_is_sent_to_who_looks(page, crawl_of, db):
+def test_store_change_is_sent_to_viewers(page, crawl_of, db):
     keys = crawl_of("news")
     events = page().events("/crawls/news-1/events")
     first = next(line for line in events if line.startswith("data:"))
@@ -64,7 +64,7 @@ def test_a_name_that_leads_here_from_elsewhere_is_not_answered(page):
         assert served.ask("/", Host=name)[0].status == 200
 
 
-def test_it_is_only_read(page):
+def test_write_methods_are_refused_with_405(page):
     served = page()
 
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
@@ -105,7 +105,7 @@ def test_with_a_token_nothing_is_shown_without_it(page, crawl_of):
     assert served.ask("/healthz")[0].status == 200
 
 
-def test_who_gives_the_token_gets_a_cookie_that_is_not_it(page, crawl_of):
+def test_login_cookie_does_not_contain_the_token(page, crawl_of):
     crawl_of("news")
     served = page(TOKEN)
     answer, _ = served.ask("/login", "POST", "token=wrong")
@@ -154,7 +154,7 @@ def test_the_answers_let_a_browser_do_nothing_that_the_page_does_not(page, crawl
         assert "//" not in re.sub(r"<!--.*?-->|//.*|http://www.w3.org/\S+", "", text)
 
 
-def test_a_viewer_too_many_is_told_to_come_later(page, crawl_of, monkeypatch):
+def test_viewer_over_the_limit_gets_503_with_retry_after(page, crawl_of, monkeypatch):
     monkeypatch.setattr(app, "MOST_VIEWERS", 1)
     crawl_of("news")
     served = page()
@@ -168,7 +168,7 @@ def test_a_viewer_too_many_is_told_to_come_later(page, crawl_of, monkeypatch):
         pass
 
 
-def test_one_look_serves_all_who_look(page, crawl_of, blocking):
+def test_viewers_share_one_look_at_the_store(page, crawl_of, blocking):
     crawl_of("news")
     store = blocking()
     served = page(store=store)

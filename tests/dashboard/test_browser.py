@@ -63,7 +63,7 @@ def test_hostile_names_and_titles_are_text(page, crawl_of, blocking, db, tab):
 
 
 @pytest.mark.long
-def test_it_stays_readable_with_two_hundred_nodes(
+def test_page_with_200_nodes_lists_all_and_fits_every_width(
     page, crawl_of, blocking, db, tab, shots
 ):
     keys = crawl_of("large")
@@ -79,7 +79,7 @@ def test_it_stays_readable_with_two_hundred_nodes(
     assert look_everywhere(seen, "two-hundred-nodes", shots, judged=()) == {}
 
 
-def test_who_chooses_a_node_sees_its_cells_alone_and_keeps_focus_and_what_is_open(
+def test_node_choice_marks_its_cells_and_survives_updates_with_focus(
     page, crawl_of, blocking, db, tab
 ):
     keys = crawl_of("news")

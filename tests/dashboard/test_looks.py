@@ -27,7 +27,7 @@ def asked(look, render, ask):
     return asyncio.run(run())
 
 
-def test_who_asks_at_once_shares_a_look_and_who_asks_later_has_one(monkeypatch):
+def test_concurrent_requests_share_a_look_and_a_later_one_gets_a_new(monkeypatch):
     monkeypatch.setattr(looks, "EVERY", 0.05)
     count = itertools.count()
 
@@ -42,9 +42,7 @@ def test_who_asks_at_once_shares_a_look_and_who_asks_later_has_one(monkeypatch):
 
 
 @pytest.mark.parametrize("part", ["look", "render"])
-def test_a_fault_of_ours_is_told_and_what_was_seen_stays_until_it_is_over(
-    part, monkeypatch
-):
+def test_internal_error_is_shown_with_the_last_view_until_it_is_over(part, monkeypatch):
     monkeypatch.setattr(looks, "EVERY", 0.01)
     count, wrong, healed = itertools.count(), threading.Event(), threading.Event()
 

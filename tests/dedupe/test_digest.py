@@ -46,7 +46,7 @@ def test_the_index_spells_bare_lower_case_hex_and_headers_add_the_label():
         (hashlib.sha512(b"").hexdigest(), "sha512", hashlib.sha512(b"").digest()),
     ],
 )
-def test_one_digest_has_many_spellings(text, algorithm, value):
+def test_digest_spellings_parse_to_the_same_value(text, algorithm, value):
     assert parse(text) == (algorithm, value)
 
 
@@ -71,7 +71,7 @@ def test_a_label_decides_what_32_ambiguous_characters_mean():
         "g" * 64,
     ],
 )
-def test_what_is_no_digest_is_refused(text):
+def test_invalid_payload_digest_is_refused(text):
     with pytest.raises(ValueError, match="not a payload digest"):
         parse(text)
 

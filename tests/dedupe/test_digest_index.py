@@ -12,7 +12,7 @@ def test_a_value_has_the_layout_of_browsertrix():
     assert encode(DATE, URL, 1234) == f"0 20260101000000123 {URL} 1234"
 
 
-def test_what_was_encoded_is_decoded():
+def test_encoded_original_is_decoded_unchanged():
     value = encode(DATE, URL, 1234).encode()
 
     assert decode(value, "crawl") == Original(URL, DATE, "crawl", 1234)

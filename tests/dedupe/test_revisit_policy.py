@@ -17,7 +17,7 @@ from tests.warc.samples import an_exchange
         {"request_head": b"HEAD / HTTP/1.1\r\n\r\n"},
     ],
 )
-def test_what_is_empty_cut_off_or_not_a_page_is_stored_as_it_is(changes):
+def test_empty_truncated_or_non_page_answers_are_never_revisits(changes):
     assert not may_be_revisit(an_exchange(**changes))
 
 

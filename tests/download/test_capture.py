@@ -73,7 +73,7 @@ def test_bytes_of_a_header_stay_as_they_are():
     assert b"\r\nContent-Encoding: gzip\r\n" in head
 
 
-def test_what_the_handler_has_undone_is_not_said():
+def test_hop_by_hop_headers_are_left_out_of_the_response_head():
     headers = {
         "transfer-encoding": "chunked",
         "Connection": "close",

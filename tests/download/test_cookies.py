@@ -218,7 +218,7 @@ VALUE = '0 ["1", false, false, false, true, null, false]'
         ("\udcff", VALUE),
     ],
 )
-async def test_what_the_store_has_and_is_no_cookie_is_left_out(
+async def test_invalid_cookie_in_the_store_is_skipped(
     node, db, crawl, caplog, field, value
 ):
     name = '[null,"example.com"]'
@@ -234,7 +234,7 @@ async def test_what_the_store_has_and_is_no_cookie_is_left_out(
     assert await node().sends(WWW) == {"good=1", "t=1"}
 
 
-async def test_what_a_store_has_forgotten_is_written_again(node, db, crawl):
+async def test_cookies_lost_by_the_store_are_written_again(node, db, crawl):
     a, b = node(), node()
     await a.given(WWW, "s=1")
     db("DEL", crawl.cookies())
@@ -286,7 +286,7 @@ def test_the_project_chooses(chosen, expected):
     assert ours == expected
 
 
-def test_without_cookies_there_is_none():
+def test_disabled_cookies_disable_the_middleware():
     crawler = get_crawler(Spider, {"COOKIES_ENABLED": False})
 
     with pytest.raises(NotConfigured):

@@ -40,14 +40,14 @@ def test_all_of_a_small_one_is_there():
     assert response.flags == []
 
 
-def test_what_was_cut_on_its_way_is_said_to_be_a_part():
+def test_truncated_gzip_body_is_flagged_as_an_excerpt():
     response = excerpt(gzip.compress(b"User-agent: *\n")[:-4], "gzip")
 
     assert response.body == b"User-agent: *\n"
     assert response.flags == ["excerpt"]
 
 
-def test_what_is_called_packed_and_is_not_is_read_as_it_is():
+def test_plain_body_declared_as_gzip_is_read_unchanged():
     response = excerpt(b"User-agent: *\nDisallow: /\n", "gzip")
 
     assert response.body == b"User-agent: *\nDisallow: /\n"
@@ -55,5 +55,5 @@ def test_what_is_called_packed_and_is_not_is_read_as_it_is():
 
 
 @pytest.mark.parametrize("coding", ["", "br"])
-def test_what_is_not_packed_or_by_others_is_left_alone(coding):
+def test_body_without_a_known_coding_is_left_unchanged(coding):
     assert excerpt(b"body", coding).body == b"body"

@@ -66,7 +66,7 @@ def test_a_date_that_is_over_asks_for_nothing_more():
         "١٢٠".encode(),
     ],
 )
-def test_what_is_neither_says_nothing(value):
+def test_invalid_retry_after_is_ignored(value):
     assert asked(value) is None
 
 

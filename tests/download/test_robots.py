@@ -147,7 +147,7 @@ def test_a_crawl_delay_is_cut_to_what_is_allowed(slow):
     assert delays(slow, FRONTIER_CRAWL_DELAY_MAX=0.02) == {0.02}
 
 
-def test_a_host_that_is_left_alone_is_not_asked_again_and_again():
+def test_robots_txt_of_a_backed_off_host_is_asked_for_once():
     asked = []
 
     async def known(_):

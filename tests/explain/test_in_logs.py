@@ -64,7 +64,7 @@ def test_other_spellings_count_and_other_hosts_do_not(log):
     assert [entry.url for entry in facts.entries] == list(same)
 
 
-def test_where_a_redirect_led_is_told(log):
+def test_redirect_target_is_reported_with_its_status(log):
     hop = Found(URL, "LR", "http://a.example/")
     paths = log((URL, 302, None), ("http://c.example/", -5000, hop))
 
@@ -73,7 +73,7 @@ def test_where_a_redirect_led_is_told(log):
     assert (led.url, led.status) == ("http://c.example/", -5000)
 
 
-def test_of_many_attempts_the_first_and_the_last_are_kept(log):
+def test_first_and_latest_of_many_attempts_are_kept(log):
     paths = log(*[(URL, 200 + n, None) for n in range(3 * KEPT)])
 
     facts = read_logs(paths, subject())
@@ -96,7 +96,7 @@ def test_a_log_that_is_being_written_is_read_to_its_last_whole_line(log):
     assert (facts.wrong, facts.unread) == (0, [])
 
 
-def test_what_is_no_line_is_counted_and_what_is_no_file_is_named(tmp_path, log):
+def test_invalid_log_lines_are_counted_and_missing_files_reported(tmp_path, log):
     (good,) = log((URL, 200, None))
     bad = tmp_path / "bad"
     long = b"2026 200 1 " + b"http://a.example/" + b"y" * (4 * LONGEST) + b"\n"

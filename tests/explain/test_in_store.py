@@ -99,7 +99,7 @@ def test_higher_priorities_come_before_it(crawl):
 
 
 @pytest.mark.parametrize("kind", ["waiting", "dead"])
-def test_what_waits_and_what_was_given_up_is_found(crawl, kind):
+def test_waiting_and_dead_letter_requests_are_found(crawl, kind):
     store, made = crawl
     part = made.keys.partition(0)
     store.call(Call.command("DEL", part.ready(QUEUE)))

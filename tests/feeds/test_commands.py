@@ -38,7 +38,7 @@ def feeds(tmp_path):
     return run
 
 
-def test_what_is_printed_is_data_if_that_is_wanted(feeds, tmp_path):
+def test_feeds_list_prints_sites_as_json(feeds, tmp_path):
     write_toml(tmp_path / "feeds.toml", site_of("News", [Feed(RSS, (PAGE,))], 60, "1h"))
 
     assert json.loads(feeds("feeds.toml", "list", "--json").stdout)["sites"] == [
@@ -67,7 +67,7 @@ def test_opml_becomes_sites_and_what_is_left_out_is_said(feeds, tmp_path):
     assert again.stdout.strip() == ""
 
 
-def test_what_cannot_be_is_said_and_changes_nothing(feeds, tmp_path):
+def test_invalid_opml_import_is_reported_and_writes_nothing(feeds, tmp_path):
     (tmp_path / "in.opml").write_text("<opml/>")
     for config, words, said in (
         ("feeds.toml", ["none.opml"], "none.opml: cannot be read: No such file"),
@@ -133,7 +133,7 @@ def test_sites_are_followed_from_any_directory(tmp_path):
         assert process.returncode == 130
 
 
-def test_what_cannot_be_followed_is_said_before_anything_starts(tmp_path):
+def test_invalid_feeds_source_is_reported_before_anything_starts(tmp_path):
     (tmp_path / "feeds.toml").write_text("x = 1")
     for given, said in (
         ("feeds.toml", "feeds.toml:1: a file has no 'x'"),

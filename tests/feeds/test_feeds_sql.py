@@ -83,7 +83,7 @@ def test_a_name_of_another_spelling_needs_a_view(sqlite):
     assert SqlSites(sqlite.url).read() == {"Blog": blog}
 
 
-def test_nothing_is_ever_written(postgres):
+def test_sites_are_read_with_select_rights_only(postgres):
     as_crawlrss_made(postgres)
     user = f"reader_{postgres.name}"
     postgres.run(
@@ -95,7 +95,7 @@ def test_nothing_is_ever_written(postgres):
     assert len(SqlSites(url).read()) == 3
 
 
-def test_what_cannot_be_used_is_left_out_and_said(database):
+def test_unusable_rows_are_skipped_and_reported(database):
     source = as_crawlrss_made(database)
     if "postgresql" in database.url:
         database.run("alter table Feed alter column URI type text")

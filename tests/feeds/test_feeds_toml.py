@@ -130,7 +130,7 @@ def test_a_file_says_sites_in_each_of_its_forms(file):
         ("x = " + "9" * 5000 + "\n", 0, "is not TOML"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_and_line(tmp_path, text, line, said):
+def test_invalid_feeds_toml_is_reported_with_file_and_line(tmp_path, text, line, said):
     path = tmp_path / "feeds.toml"
     path.write_text(text, "utf-8")
 
@@ -150,7 +150,7 @@ def test_bytes_that_are_no_text_are_said_with_their_line(tmp_path):
         toml_sites(path).read()
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path):
+def test_fifo_or_missing_file_is_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "fifo")
 
     with pytest.raises(InputBroken, match="a FIFO"):
@@ -186,7 +186,7 @@ def test_a_file_that_is_being_written_is_read_when_it_is_whole(file, monkeypatch
     assert sites != known
 
 
-def test_what_is_written_is_read_as_it_was(tmp_path):
+def test_written_sites_are_read_back_unchanged(tmp_path):
     feed = Feed("https://new.example/", ("https://new.example/a", "http://b.example/"))
     sites = [
         NEWS,

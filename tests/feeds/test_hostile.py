@@ -51,7 +51,7 @@ FEEDS = {
 }
 
 
-async def test_what_is_hostile_is_read_or_refused_and_the_next_feed_is_read():
+async def test_hostile_feed_does_not_keep_the_next_one_from_being_read():
     good = f"{ITEM}<link>/1</link></item></channel></rss>".encode()
     pool = WorkerPool(1, 0.5, 512_000_000)
     try:
@@ -80,7 +80,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=40))
-def test_whatever_it_is_made_of_it_is_read_or_refused(pieces):
+def test_random_feed_markup_is_refused_or_yields_only_http_links(pieces):
     found = seen("<rss><channel>" + "".join(pieces))
 
     if isinstance(found, str):

@@ -79,7 +79,7 @@ RENAMED = {
 
 
 @pytest.mark.parametrize("what", RENAMED)
-def test_what_each_request_makes_anew_says_nothing(what):
+def test_guids_or_links_changed_by_each_request_make_no_item_new(what):
     def asked(again, *some):
         return [RENAMED[what](one, again) for one in some]
 
@@ -148,7 +148,7 @@ def test_two_entries_of_one_page_are_one_item_with_the_dates_of_both():
     assert rounds(feed, feed[::-1])[1] == []
 
 
-def test_items_without_guid_and_link_are_told_apart_by_what_they_have():
+def test_items_without_guid_and_link_differ_by_their_content():
     podcast = [Item(embeds=("http://a.example/1.mp3",), title="Episode")]
     podcast += [Item(embeds=("http://a.example/2.mp3",), title="Episode")]
     notes = [Item(title="one"), Item(title="two")]
@@ -172,7 +172,7 @@ def test_a_feed_that_is_empty_once_is_not_forgotten():
     assert rounds(feed, [], feed)[2] == []
 
 
-def test_what_is_in_the_feed_stays_and_what_left_it_long_ago_goes_first():
+def test_state_keeps_items_in_the_feed_and_drops_the_oldest_gone():
     state = None
     for begin in range(0, 3_000, 10):
         feed = [item(n, NOW) for n in range(begin, begin + 50)]

@@ -28,7 +28,7 @@ OURS = {"90": 90, "1h 30m": 5400, " 1h": 3600}
 
 
 @each("vector", VECTORS)
-def test_a_wait_is_read_as_crawlrss_reads_it_but_for_its_faults(vector):
+def test_wait_is_parsed_like_crawlrss_except_for_its_faults(vector):
     text, out = vector["in"], vector["out"]
 
     if text in OURS:

@@ -66,7 +66,7 @@ def test_pages_are_implied_if_that_is_wanted(file):
         ("not xml", "is not OPML"),
     ],
 )
-def test_what_is_not_opml_is_refused(file, text, said):
+def test_file_other_than_opml_is_refused(file, text, said):
     with pytest.raises(InputBroken, match=said):
         read(file(text), "1h", {}, pages=False)
 
@@ -90,7 +90,7 @@ def test_a_file_that_is_cut_says_so_and_gives_what_it_has(file):
     assert "is not well-formed" in faults[0]
 
 
-def test_what_is_known_is_left_out(file):
+def test_known_feeds_are_left_out_of_an_opml_import(file):
     mine, one = site_of("Mine", [TWO]), site_of("one.example", ONE[:1])
     known = {site.name: site for site in (mine, one)}
     sites, _ = read(file(READERS, "latin-1"), "2h", known, pages=False)

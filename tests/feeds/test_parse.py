@@ -240,7 +240,7 @@ def test_a_feed_is_read_in_its_encoding(name, title):
         ('{"items": ' + "9" * 9_999 + "}", "is broken JSON"),
     ],
 )
-def test_what_is_no_feed_is_told_apart(text, reason):
+def test_non_feed_is_refused_with_the_reason(text, reason):
     with pytest.raises(NotAFeed, match=reason) as caught:
         read(text)
 
@@ -264,7 +264,7 @@ MALFORMED = {
 
 
 @each("name", MALFORMED)
-def test_of_a_malformed_feed_what_can_be_read_is_and_it_is_told(name):
+def test_malformed_feed_is_read_as_far_as_possible_and_reported(name):
     feed = read("<rss><channel>" + MALFORMED[name])
 
     assert feed.items[-1].link == "http://a.example/?a=1&b=2&copy=3"
@@ -272,7 +272,7 @@ def test_of_a_malformed_feed_what_can_be_read_is_and_it_is_told(name):
     assert feed.is_cut == name.startswith("cut")
 
 
-def test_limits_are_kept_and_told(monkeypatch):
+def test_feed_limits_are_enforced_and_reported(monkeypatch):
     parts = "".join(f"<enclosure url='/{n}'/>" for n in range(90))
     (item,) = read(rss(f"<item>{parts}<title>{'x' * 9_000}</title></item>")).items
     assert (len(item.title), len(item.embeds)) == (500, EMBEDS)

@@ -223,7 +223,7 @@ def test_a_site_without_a_feed_to_ask_for_has_its_round(driver):
     assert driver.state == "waiting"
 
 
-def test_the_longest_due_comes_first_and_no_more_than_asked(driver):
+def test_longest_due_sites_come_first_up_to_the_limit(driver):
     for name in ("a", "b", "c"):
         driver.update(site(name))
     driver.store.call(r.Call.command("ZADD", driver.keys.sites(), 5, "b", 7, "c"))
@@ -233,7 +233,7 @@ def test_the_longest_due_comes_first_and_no_more_than_asked(driver):
     assert driver.due()[1:] == (-1, [])
 
 
-def test_what_fails_is_left_out_of_more_and_more_rounds():
+def test_failing_feed_skips_more_rounds_after_each_failure():
     record, resumes, number = r.FeedRecord(FEED, digest="good"), [], 10
     for _ in range(8):
         record = r.failed(record, "it answers 500", number, HOUR)

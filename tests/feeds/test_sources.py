@@ -169,7 +169,7 @@ def test_rows_that_are_left_out_are_said_once(database, log):
     assert live.value["a"].wait_s == 7200
 
 
-def test_of_many_rows_that_are_left_out_the_rest_are_counted(database, log):
+def test_row_faults_beyond_20_are_only_counted(database, log):
     make_tables(database.run)
     write_rows(database.run, *(site_of(f"s{n}", A.feeds) for n in range(25)))
     Live(SqlSites(database.url), 10).refresh()

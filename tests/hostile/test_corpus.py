@@ -14,7 +14,7 @@ for name in load():
 @pytest.mark.store
 @pytest.mark.one_server("what is tried is what is read, and not the store")
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_must_come_of_it_does(runner, kind):
+def test_hostile_inputs_meet_their_expected_outcome(runner, kind):
     faults = [
         f"{came['name']}: {came['verdict']}\n{came['told']}"
         for came in runner.run_together(KINDS[kind])

@@ -69,7 +69,7 @@ def test_public_seeds_lead_to_public_addresses_alone_whatever_spells_others(craw
     assert crawl.stats["finish_reason"] == "finished"
 
 
-def test_what_is_refused_is_in_the_crawl_log_and_in_one_line(crawls):
+def test_refused_addresses_are_in_the_crawl_log_and_summed_in_one_line(crawls):
     crawl = crawls("public")
     blocked = {line[3]: line for line in crawl.lines if line[1] == "-5001"}
 
@@ -99,7 +99,7 @@ def test_seeds_inside_lead_to_their_own_kind_of_address_alone(crawls):
     assert crawl.refused("public")
 
 
-def test_what_the_setting_has_is_connected_to_without_an_archive_too(crawls):
+def test_allowed_addresses_are_connected_to_without_an_archive_too(crawls):
     crawl = crawls("given")
 
     assert "http://169.254.169.254/inside" in crawl.fetched
@@ -132,7 +132,7 @@ def test_a_handler_that_is_not_ours_is_given_no_name_that_leads_inside(crawls):
     assert "http://other.example/page" in crawl.fetched
 
 
-def test_what_a_handler_that_is_not_ours_names_counts(crawls):
+def test_address_reported_by_a_foreign_handler_is_checked(crawls):
     crawl = crawls("service")
 
     assert crawl.fetched == {"http://public.example/plain"}

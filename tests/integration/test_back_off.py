@@ -360,7 +360,9 @@ def test_a_page_is_tried_more_often_than_retry_times(heard, sites):
     ("meta", "settings"),
     [({"dont_retry": True}, {}), ({}, {"RETRY_HTTP_CODES": [500]})],
 )
-def test_what_is_not_to_be_retried_reaches_its_spider(heard, sites, meta, settings):
+def test_busy_answer_that_is_not_retried_reaches_the_spider(
+    heard, sites, meta, settings
+):
     busy = sites(answers=[said(BUSY)] * 5)
 
     status, _ = heard(busy, meta, **settings)
@@ -393,7 +395,9 @@ def test_after_so_many_tries_scrapy_and_the_spider_have_the_answer(heard, sites)
     assert len(busy.asked) == 2
 
 
-def test_what_a_dead_host_makes_us_give_up_is_a_dead_letter(cluster, sites, dead):
+def test_requests_of_a_given_up_host_are_dead_letters_and_requeued(
+    cluster, sites, dead
+):
     """Which the exit code and the logs tell of, and which can be put back."""
     port = dead.getsockname()[1]
     links, host = links_of(port, 20), f"127.0.0.1:{port}"

@@ -220,7 +220,7 @@ def test_a_page_that_keeps_its_node_busy_for_too_long_is_given_up(crawl, cluster
 
 
 @pytest.mark.parametrize("local", ["", pytest.param("yes", marks=pytest.mark.long)])
-def test_what_is_in_flight_beside_a_page_that_kills_nodes_is_not_given_up(
+def test_requests_in_flight_beside_a_deadly_page_are_not_given_up(
     crawl, cluster, local
 ):
     """Also beside a start request that cannot be stored, which each node makes."""

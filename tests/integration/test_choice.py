@@ -9,7 +9,7 @@ TEXT = b"<p>hello</p>" * 100
 HTML = "Content-Type: text/html"
 
 
-def test_what_the_settings_say_is_what_is_stored(tmp_path, cluster):
+def test_warc_settings_choose_payload_coding_captures_and_upload(tmp_path, cluster):
     zipped = gzip.compress(TEXT)
     site = RawSite(
         {

@@ -138,7 +138,9 @@ def node_1_closes(cluster):
 @pytest.mark.parametrize(
     "scope", ["crawl", pytest.param("node", marks=pytest.mark.long)]
 )
-def test_what_a_spider_on_one_of_three_nodes_ends(serve, cluster, project, scope):
+def test_close_spider_on_one_node_ends_the_crawl_or_the_node_as_set(
+    serve, cluster, project, scope
+):
     nodes = ("node-1", "node-2", "node-3")
     site = {"urls": 260, "hosts": 12, "calendar_months": 6, "delay": HELD}
     server = serve(**site, nodes=nodes, until=node_1_closes(cluster), spared=["/"])

@@ -9,7 +9,7 @@ from frontier.store.client import Call
 from frontier.store.keys import collection_keys
 
 
-def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cluster):
+def test_canceled_crawl_leaves_no_digest_and_the_next_is_committed(serve, cluster):
     server = serve(urls=70, hosts=2, delay=0.05, until=after(30))
     seeds = f"seeds={','.join(server.seeds)}"
     cluster.start("a1", "-a", seeds)

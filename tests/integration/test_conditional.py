@@ -92,9 +92,7 @@ def crawl(pages, cluster, tmp_path):
     return crawl
 
 
-def test_what_has_not_changed_is_a_revisit_and_the_spider_sees_it(
-    pages, crawl, cluster
-):
+def test_unmodified_page_is_a_revisit_and_reaches_the_spider(pages, crawl, cluster):
     settings = {"FRONTIER_REVISIT_CONDITIONAL_GET": "1"}
     titles, sent, first = crawl("one", **settings)
     assert set(sent.values()) == {200}
@@ -129,7 +127,7 @@ def test_what_has_not_changed_is_a_revisit_and_the_spider_sees_it(
         assert_sound(path)
 
 
-def test_what_cannot_be_read_back_here_is_fetched(pages, crawl, cluster):
+def test_page_whose_original_is_unreadable_is_fetched_in_full(pages, crawl, cluster):
     settings = {"FRONTIER_REVISIT_CONDITIONAL_GET": "1"}
     titles, _, _ = crawl("one", **settings)
     for path in cluster.warc_dir.glob("*.warc.gz"):

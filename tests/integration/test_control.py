@@ -46,9 +46,7 @@ def of_host(server, host):
     return sorted(e.start for e in entries if urlsplit(e.url).hostname == host)
 
 
-def test_what_is_excluded_slowed_and_paused_stays_so_for_nodes_that_come_later(
-    serve, cluster
-):
+def test_exclusion_delay_and_pause_hold_for_nodes_that_join_later(serve, cluster):
     """Also when those that were told were killed and stopped meanwhile."""
     server = serve(
         urls=500, hosts=8, nodes=BOTH, calendar_months=3, delay=HELD, until=after(60)
@@ -169,7 +167,7 @@ def test_a_limit_that_is_set_ends_a_crawl_that_had_none(serve, cluster):
     assert "has ended" in late.stderr
 
 
-def test_what_cannot_be_is_refused_and_what_is_allowed_again_is_fetched(serve, cluster):
+def test_invalid_control_is_refused_and_lifted_exclusion_is_fetched(serve, cluster):
     """By a scope that is widened, and by an exclusion that is taken back."""
     server = serve(urls=120, hosts=3, calendar_months=2, delay=HELD)
     seed = server.seeds[0]

@@ -203,7 +203,7 @@ SOME = random.Random(7).sample(EVERY, MOST)
 
 @pytest.mark.chaos
 @pytest.mark.parametrize(("what", "kind"), SOME)
-def test_a_damaged_key_that_outlives_crawls_is_told_and_hides_nothing(
+def test_damaged_key_outliving_crawls_is_reported_and_hides_no_loss(
     crawling, cluster, what, kind
 ):
     site, _ = crawling(FRONTIER_COMMIT_EVERY=1)

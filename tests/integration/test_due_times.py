@@ -186,7 +186,7 @@ def test_a_page_is_fetched_again_with_what_its_callback_says(cluster, crawl, sit
     assert (queue.pushed, queue.acked, queue.waiting) == (4, 4, 0)
 
 
-def test_what_waits_is_shown_and_outlives_a_store_that_is_lost(
+def test_waiting_requests_are_shown_and_survive_a_lost_store(
     cluster, crawl, site, tmp_path
 ):
     journal = tmp_path / "j"

@@ -148,7 +148,7 @@ def test_the_same_is_fetched_dropped_and_logged_as_with_scrapys_own(
         assert "Traceback" not in each.text
 
 
-def test_what_was_seen_outlives_the_process_as_with_jobdir(run, serve, tmp_path):
+def test_dupefilter_seen_set_survives_a_restart_as_with_jobdir(run, serve, tmp_path):
     server = serve(urls=150, hosts=2, calendar_months=6, delay=0.05, until=after(30))
     settings = {**OURS, "JOBDIR": tmp_path / "job"}
     first = run("first", server, **settings)

@@ -23,7 +23,7 @@ def complaints(text):
     ]
 
 
-def test_what_cannot_work_is_one_message_and_a_failed_start(cluster):
+def test_unusable_warc_dir_is_one_message_and_a_failed_start(cluster):
     """Of settings that name no server `test_other_settings` tells."""
     given = ("-a", "seeds=http://127.0.0.1:1/")
     cluster.start("node-1", *given, FRONTIER_WARC_DIR="/proc/warcs")
@@ -55,7 +55,7 @@ class BrokenSpider(scrapy.Spider):
 """
 
 
-def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
+def test_unstorable_meta_and_missing_callback_are_reported_not_lost(
     serve, cluster, tmp_path
 ):
     server = serve(urls=130, hosts=2, calendar_months=12, until=after(1))
@@ -128,7 +128,7 @@ def speak_plainly(listener):
                 connection.recv(4096)
 
 
-def test_errors_are_told_by_kind_and_by_host(cluster):
+def test_errors_are_counted_by_kind_and_by_host(cluster):
     site = RawSite({}, listener=socket.create_server(("0.0.0.0", 0)))
     with socket.create_server(("127.0.0.9", 0)) as bound:
         nobody = f"127.0.0.9:{bound.getsockname()[1]}"

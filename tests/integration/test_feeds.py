@@ -94,7 +94,7 @@ def followed(cluster, serve, tmp_path):
     return Followed(cluster, server, tmp_path)
 
 
-def test_what_is_new_is_fetched_in_each_round_and_what_is_not_is_a_revisit(followed):
+def test_new_articles_are_fetched_once_and_unchanged_feed_is_a_revisit(followed):
     followed.start("node-1")
     followed.has_all()
     followed.server.publish(3)

@@ -27,7 +27,7 @@ DEEP = b'<a href="/read">' + b"<div>" * 20_000 + b'<a href="/not/read">'
 TOO_MUCH = b"<p " + b"".join(b"a%d=1 " % n for n in range(100_000)) + b">"
 
 
-def test_what_kept_a_node_busy_for_hours_is_read_and_what_is_too_much_is_told(cluster):
+def test_hostile_pages_are_read_and_too_costly_ones_are_dead_letters(cluster):
     pages = {path: said(b"<title>page</title>") for path in [*PAGES, *AFTER, "/read"]}
     pages["/"] = page(*HOSTILE, "/much", "/deep", *PAGES)
     pages["/much"], pages["/deep"] = said(TOO_MUCH), said(DEEP)

@@ -176,7 +176,7 @@ def test_items_of_requests_that_cannot_be_stored_are_of_their_own_pages(
     assert sorted(item["id"] for item in items) == ["all have it", *sorted(urls)]
 
 
-def test_nodes_that_share_a_feed_are_told_and_the_last_has_the_counts_of_all(
+def test_nodes_sharing_a_feed_are_warned_and_the_last_sums_the_counts(
     serve, cluster, project, monkeypatch
 ):
     server = serve(urls=90, hosts=4, calendar_months=0, delay=HELD, nodes=NODES)

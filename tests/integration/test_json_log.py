@@ -137,7 +137,7 @@ def test_every_line_of_a_node_is_one_json_object(cluster, project, tmp_path):
     assert {(one["node"], one["crawl"]) for one in of_spider} == names
 
 
-def test_what_a_failed_node_says_is_shown_though_it_is_json(tmp_path):
+def test_errors_and_warnings_of_a_node_are_read_from_its_json_log(tmp_path):
     log = tmp_path / "log"
     text = (
         "Error while reading start items\nTraceback\n  one\nZeroDivisionError: by 0\n"

@@ -96,7 +96,9 @@ def captures_in(directory):
     return kinds.count("revisit"), len(kinds)
 
 
-def test_a_node_told_to_stop_as_the_crawl_ended_commits_it(running, cluster, tmp_path):
+def test_crawl_is_committed_once_when_a_node_is_stopped_at_its_end(
+    running, cluster, tmp_path
+):
     """It may leave last, and not have heard of the end by a heartbeat."""
     server, busy, idle = running()
     cluster.nodes[idle].send_signal(signal.SIGSTOP)

@@ -174,7 +174,7 @@ class Later:
         connection.sendall(said)
 
 
-def test_what_waits_for_its_host_in_a_queue_of_urls_is_fetched(cluster, project):
+def test_local_request_waiting_for_its_host_in_a_url_queue_is_fetched(cluster, project):
     """Which is not left alone as a whole, as that of a host is."""
     pages = dict.fromkeys(["/", *(f"/{number}" for number in range(20))])
     robots = Later(lambda path: path == "/robots.txt", 3)

@@ -140,7 +140,7 @@ def kinds(captured, path):
     return {kind for at, kind in captured.records if at == path}
 
 
-def test_what_a_handler_made_is_a_resource(crawled):
+def test_page_made_by_a_handler_is_archived_as_resource(crawled):
     _, captured = crawled
     headers, block = body_of(captured, "/foreign")
 
@@ -153,14 +153,14 @@ def test_what_a_handler_made_is_a_resource(crawled):
     )
 
 
-def test_what_is_not_checked_of_a_foreign_handler_is_told_once(crawled):
+def test_unchecked_lease_of_a_foreign_handler_is_reported_once(crawled):
     _, captured = crawled
     said = "sends https requests by itself: the lease on a host is checked before it is"
     assert captured.log.count(f"settings.Foreign {said}") == 1
     assert "Rendering sends" not in captured.log
 
 
-def test_it_has_the_url_that_it_is_of(crawled):
+def test_resource_has_the_url_of_the_response_and_not_of_the_request(crawled):
     cluster, captured = crawled
 
     assert kinds(captured, "/moved") == set()
@@ -180,7 +180,7 @@ def metadata(cluster, url):
     return block
 
 
-def test_what_a_middleware_gave_is_a_resource_without_its_coding(crawled):
+def test_page_made_by_a_middleware_is_a_resource_without_its_coding(crawled):
     _, captured = crawled
     headers, block = body_of(captured, "/given")
 
@@ -199,7 +199,7 @@ def test_a_coding_that_cannot_be_undone_hides_the_type(crawled):
 
 
 @pytest.mark.parametrize("path", ["/sent", "/changed", "/replaced"])
-def test_what_the_server_sent_stays_whatever_a_middleware_made_of_it(crawled, path):
+def test_server_response_is_archived_unchanged_by_a_middleware(crawled, path):
     _, captured = crawled
     _, block = body_of(captured, path, "response")
 
@@ -207,7 +207,7 @@ def test_what_the_server_sent_stays_whatever_a_middleware_made_of_it(crawled, pa
     assert kinds(captured, path) == {"response", "request"}
 
 
-def test_what_stands_for_a_failed_download_is_no_answer(crawled):
+def test_page_made_for_a_failed_download_is_archived_as_resource(crawled):
     _, captured = crawled
     headers, block = body_of(captured, "/half", "response")
     assert block.endswith(b"\r\n\r\nsent")
@@ -255,7 +255,7 @@ def test_pywb_serves_resources(crawled, tmp_path):
             assert answer == (200, b"<title>Made</title>made of " + about)
 
 
-def test_handlers_that_are_told_to_be_http_are(tmp_path, chosen):
+def test_handler_listed_as_http_is_archived_as_response(tmp_path, chosen):
     paths = ["/sent", "/rendered", "/rendered-flag"]
     _, captured = crawl(
         tmp_path,

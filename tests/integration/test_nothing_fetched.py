@@ -58,7 +58,7 @@ def look(cluster):
     return snapshot(cluster.store, "frontier", "site-1")
 
 
-def test_two_nodes_whose_seeds_do_not_answer_say_so(cluster, sites):
+def test_crawl_whose_seeds_do_not_answer_fails_on_both_nodes(cluster, sites):
     held = Held()
     site = sites(dict.fromkeys(("/robots.txt", "/1", "/2", "/3"), held))
     seeds = [site.url(path) for path in ("/1", "/2", "/3")]
@@ -79,7 +79,7 @@ def test_two_nodes_whose_seeds_do_not_answer_say_so(cluster, sites):
     assert told["fetched"] is False
 
 
-def test_sites_that_forbid_all_or_lead_out_of_scope_are_no_success(cluster, sites):
+def test_crawl_with_only_disallowed_or_out_of_scope_pages_fails(cluster, sites):
     other = sites({"/": page()})
     away = sites({"/": redirect(other.url("/"))})
     site = sites({"/robots.txt": ROBOTS, "/": page()})
@@ -99,7 +99,7 @@ def test_sites_that_forbid_all_or_lead_out_of_scope_are_no_success(cluster, site
     assert "is in crawl site-2" in cluster.text_of("node-2")
 
 
-def test_one_answer_is_enough_also_for_a_node_that_got_none(cluster, sites):
+def test_one_answer_makes_the_crawl_a_success_for_every_node(cluster, sites):
     held = Held(answer(status="404 Not Found"))
     site = sites({"/": held})
     both = ("node-1", "node-2")
@@ -111,7 +111,7 @@ def test_one_answer_is_enough_also_for_a_node_that_got_none(cluster, sites):
     assert "fetched nothing" not in cluster.ask("crawl", "status").stdout
 
 
-def test_a_spider_that_asks_for_nothing_says_so_and_has_not_failed(cluster, tmp_path):
+def test_spider_without_requests_says_so_and_succeeds(cluster, tmp_path):
     scrapy_project(
         tmp_path, "import scrapy\n\n\nclass Idle(scrapy.Spider):\n    name = 'idle'\n"
     )

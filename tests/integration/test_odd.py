@@ -208,7 +208,7 @@ CUT = {
 
 
 @pytest.mark.parametrize("path", CUT)
-def test_what_came_until_scrapy_gave_up_is_archived(crawled, path):
+def test_body_received_until_scrapy_gave_up_is_archived(crawled, path):
     captured, items = crawled
     headers, block, _ = captured[path, "response"]
 
@@ -224,7 +224,7 @@ def test_what_came_until_scrapy_gave_up_is_archived(crawled, path):
         *("/blanks", "/http-2", "/icy", "/crlf-first", "/folded-first"),
     ],
 )
-def test_what_has_no_head_is_archived_as_it_came(crawled, path):
+def test_answer_without_an_http_head_is_archived_as_resource(crawled, path):
     captured, items = crawled
     headers, block, _ = captured[path, "resource"]
 

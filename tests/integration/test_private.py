@@ -73,7 +73,7 @@ def ran(tmp_path_factory):
     return directory, item
 
 
-def test_what_a_node_is_told_is_in_no_list_of_arguments(ran):
+def test_secrets_of_a_node_are_in_no_process_arguments(ran):
     _, item = ran
 
     assert item["told"] == ["hush-token", "hush-hush"]

@@ -118,7 +118,9 @@ def test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone(
     assert {entry.url for entry in entries if entry.node == "node-2"} >= server.expected
 
 
-def test_a_node_does_not_begin_anew_what_its_store_has_lost(serve, cluster, tmp_path):
+def test_node_refuses_a_crawl_whose_store_is_lost_until_rebuilt(
+    serve, cluster, tmp_path
+):
     journal = tmp_path / "j"
     server = killed_half_way(serve, cluster, journal)
     cluster.lose_store()

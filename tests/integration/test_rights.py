@@ -43,7 +43,9 @@ def limited_cluster(limited, tmp_path):
     made.close()
 
 
-def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp_path):
+def test_documented_store_user_has_every_right_frontier_needs(
+    limited_cluster, serve, tmp_path
+):
     cluster, server = limited_cluster, serve(urls=130, hosts=4, calendar_months=2)
     journal, export = tmp_path / "j", tmp_path / "seen.export"
     manifest = tmp_path / "manifest.json"

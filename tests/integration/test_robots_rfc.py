@@ -112,7 +112,7 @@ OPEN = ("missing", "forbidden", "loop")
 SHUT = ("broken", "busy", "hanging", "inside")
 
 
-def test_what_robots_txt_says_or_does_not_say_is_kept(
+def test_robots_txt_rules_absence_and_failure_are_obeyed(
     cluster, sites, closed_port, tmp_path
 ):
     absent = f"http://127.0.0.1:{closed_port}/"

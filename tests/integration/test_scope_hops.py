@@ -34,7 +34,7 @@ def site(other):
     made.close()
 
 
-def test_no_hop_leaves_the_scope_but_what_is_put_into_the_crawl_does(
+def test_redirects_out_of_scope_are_not_fetched_but_added_seeds_are(
     cluster, site, other
 ):
     seeds = f"seeds={site.url('/')},{site.url('/seed')}"

@@ -137,7 +137,7 @@ def test_a_seen_link_counts_as_deep_as_in_plain_scrapy(crawl, two):
     assert expected["request_depth_max"] == 2
 
 
-def test_who_listens_hears_of_every_request_that_is_dropped(crawl):
+def test_request_dropped_signal_is_sent_for_every_filtered_request(crawl):
     stats, pages, dropped = crawl("listener")
 
     assert len(dropped) == stats["dupefilter/filtered"] > 100

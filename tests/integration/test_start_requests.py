@@ -48,7 +48,7 @@ BOTH = """
         pytest.param(BOTH, ["/about"], id="both"),
     ],
 )
-def test_start_requests_is_called_and_what_is_old_is_told_of(
+def test_start_requests_is_called_and_old_methods_are_reported(
     serve, cluster, tmp_path, methods, pages
 ):
     root = scrapy_project(tmp_path / "project", SPIDER + methods)

@@ -25,9 +25,7 @@ def has_reports(seen):
     return seen if whole and totals.pages >= 30 and totals.lately.pages else None
 
 
-def test_what_is_known_of_a_crawl_is_described_while_it_runs_and_afterwards(
-    serve, cluster
-):
+def test_status_and_watch_describe_a_crawl_while_it_runs_and_when_ended(serve, cluster):
     server = serve(urls=200, hosts=6, nodes=BOTH, calendar_months=2, until=after(40))
     for node in BOTH:
         cluster.start(node, "-a", f"seeds={','.join(server.seeds)}", **SHORT)

@@ -93,7 +93,7 @@ def everything():
     return expected + Counter({f"{HOST}/to/{n}": 1 for n in range(2, PAGES, 4)})
 
 
-def test_a_spider_that_chooses_its_proxy_is_told_of_the_setting(start, proxy):
+def test_spider_that_sets_its_proxy_is_warned_of_stored_meta_setting(start, proxy):
     cluster = start(own=True)
 
     assert cluster.wait() == [0]
@@ -104,7 +104,9 @@ def test_a_spider_that_chooses_its_proxy_is_told_of_the_setting(start, proxy):
     assert seen.queue.dead == 0
 
 
-def test_what_others_wrote_to_the_store_is_not_sent_and_told(start, cluster, proxy):
+def test_hostile_stored_requests_become_dead_letters_and_are_not_sent(
+    start, cluster, proxy
+):
     """While a project with a middleware that sets a proxy runs as it is."""
     start(own=False, FRONTIER_KEEP_ALIVE="True")
     until(lambda: asked(proxy) == everything(), "the whole site")

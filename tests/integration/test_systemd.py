@@ -69,7 +69,7 @@ def test_systemd_finds_no_fault_in_the_units(tmp_path):
 
 
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
-def test_what_runs_has_few_rights_and_ends_as_it_should(unit):
+def test_service_units_limit_privileges_and_restart_on_failure(unit):
     text = unit.read_text("utf-8")
 
     for line in ("User=frontier", "NoNewPrivileges=yes", "ProtectSystem=strict"):

@@ -12,7 +12,7 @@ def traps_of(cluster):
     return status.stdout, figures["totals"]
 
 
-def test_each_limit_is_told_with_an_example_and_counted(cluster):
+def test_trap_limits_are_logged_with_an_example_and_counted(cluster):
     deep = "/" + "/".join(f"s{n}" for n in range(21))
     many = [f"/l/{n}" for n in range(60)]
     home = page("/p/0", "/long?" + "x" * 2100, deep, "/a/a/a", *many)

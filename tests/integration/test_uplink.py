@@ -89,7 +89,7 @@ def free_port():
         return held.getsockname()[1]
 
 
-def test_nothing_is_given_up_while_no_host_answers(cluster, web):
+def test_no_request_is_given_up_while_the_uplink_is_down(cluster, web):
     ports = {"node-1": free_port(), "node-2": free_port()}
     for node, port in ports.items():
         settings = {**SPACED, "FRONTIER_METRICS_PORT": port}

@@ -129,7 +129,7 @@ def test_the_last_node_makes_one_of_both_nodes_files(crawled):
     assert "is read:" not in crawled.cluster.text_of("node-1")
 
 
-def test_others_accept_both_and_so_do_we(crawled, tmp_path):
+def test_wacz_and_warc_files_pass_our_check_and_foreign_validators(crawled, tmp_path):
     assert check(crawled.first) == []
     assert check(crawled.second, [crawled.first, crawled.stranger]) == []
     judges = [

@@ -154,14 +154,14 @@ def test_chunks_are_undone_and_the_header_says_what_was(crawled):
     assert captured["/chunked", "response"][1] == stored + b"abcde"
 
 
-def test_what_was_announced_first_is_not_the_head(crawled):
+def test_interim_100_continue_is_not_archived_as_the_response_head(crawled):
     _, captured = crawled
 
     assert captured["/continue", "response"][1] == PLAIN % 2 + b"ok"
 
 
 @pytest.mark.parametrize("path", ["/gzip", "/cut-gzip", "/brotli", "/error", "/moved"])
-def test_whatever_came_is_archived_as_it_came(crawled, path):
+def test_response_of_any_status_or_encoding_is_archived_verbatim(crawled, path):
     _, captured = crawled
     headers, block, _ = captured[path, "response"]
 

@@ -93,7 +93,7 @@ def test_each_alert_says_what_is_wrong_and_where_to_read_on(rule):
 
 
 @each("expression", EACH)
-def test_what_is_asked_for_is_exported(expression):
+def test_alert_and_dashboard_queries_use_exported_metrics_and_labels(expression):
     names = names_of(expression)
 
     assert names

@@ -86,7 +86,7 @@ def test_a_port_that_is_taken_is_named(exporter):
         exporter(host="203.0.113.1")
 
 
-def test_what_a_port_may_be():
+def test_metrics_port_is_a_port_a_range_or_empty():
     assert [ports(one) for one in (0, "9401", "9401-9420", "", None)] == [
         "0",
         "9401",

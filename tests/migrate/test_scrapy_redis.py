@@ -94,7 +94,7 @@ FACTS = {"url": "http://a.example/", "meta": {"a": [1, None]}, "priority": 2}
         *(pickle.dumps(FACTS, protocol) for protocol in range(6)),
     ],
 )
-def test_what_serializer_it_was_is_seen_by_its_first_byte(data):
+def test_json_msgpack_and_pickle_serializers_are_detected(data):
     found = request_of(data)
 
     assert (found["url"], found["meta"]) == ("http://a.example/", {"a": [1, None]})
@@ -114,7 +114,7 @@ def test_what_serializer_it_was_is_seen_by_its_first_byte(data):
         ({"url": "u", "priority": "1"}, "priority 1 is no"),
     ],
 )
-def test_what_is_no_request_has_a_reason(facts, reason):
+def test_invalid_request_is_refused_with_a_reason(facts, reason):
     with pytest.raises(ItemFault, match=reason):
         request_of(pickle.dumps(facts))
 

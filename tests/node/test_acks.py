@@ -103,9 +103,7 @@ async def test_the_journal_has_the_links_before_an_ack_and_the_ack_after_it(
     assert node.journal[2:] == [("ack", 0, taken.queue, taken.item)]
 
 
-async def test_what_was_not_acked_as_its_lease_is_lost_is_not_in_the_journal(
-    started, grant
-):
+async def test_ack_refused_for_a_lost_lease_is_not_journaled(started, grant):
     node, (first, second) = await started(0, 1)
     node.journal.clear()
     grant(0)
@@ -117,9 +115,7 @@ async def test_what_was_not_acked_as_its_lease_is_lost_is_not_in_the_journal(
 
 
 @pytest.mark.parametrize("what", ["put back", "buried"])
-async def test_what_is_given_up_under_a_lease_that_another_has_is_left_to_it(
-    started, db, what
-):
+async def test_requeue_or_bury_under_a_stale_token_changes_nothing(started, db, what):
     node, (taken,) = await started(0)
     keys = node.keys.partition(0)
     db("HSET", keys.lease, "token", taken.lease.token + 1, "holder", "other")

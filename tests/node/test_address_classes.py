@@ -32,7 +32,7 @@ async def asked(node, kind, *, is_seed=False, spelled=False):
     return await node.permits(kind, is_seed=is_seed, spelled=spelled)
 
 
-async def test_what_a_seed_spells_is_allowed_on_all_nodes(nodes):
+async def test_literal_address_of_a_seed_allows_its_class_on_all_nodes(nodes):
     a, b = nodes(), nodes()
 
     assert await asked(a, "loopback", is_seed=True, spelled=True)
@@ -49,7 +49,7 @@ async def test_those_that_ask_together_all_learn_what_is_noted(nodes):
     assert all(await asyncio.gather(*asks))
 
 
-async def test_what_another_node_has_just_learned_is_looked_for(nodes):
+async def test_address_class_just_allowed_by_another_node_is_looked_up(nodes):
     a, b = nodes(), nodes()
     assert not await asked(b, "private", spelled=True)  # at the same moment
 
@@ -67,7 +67,7 @@ async def test_no_page_opens_a_crawl_whose_seeds_have_not_said_anything(nodes):
 
 
 @pytest.mark.parametrize("kind", ["link-local", "metadata", "reserved"])
-async def test_what_no_crawl_needs_no_seed_opens(nodes, kind):
+async def test_reserved_address_classes_need_the_setting_not_a_seed(nodes, kind):
     node = nodes()
 
     assert not await asked(node, kind, is_seed=True, spelled=True)
@@ -98,7 +98,7 @@ async def test_the_order_of_seeds_makes_no_difference(nodes):
     assert node.allowed == {"public"}
 
 
-async def test_what_is_spelled_stays_beside_public_seeds(nodes):
+async def test_literal_private_seed_is_allowed_beside_public_seeds(nodes):
     a, b = nodes(), nodes()
     await asked(a, "private", is_seed=True)
     await asked(b, "public", is_seed=True)

@@ -122,7 +122,7 @@ async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_pu
     assert verdict == "s", "it is seen for good"
 
 
-async def test_what_was_not_sent_waits_here_again(pair, until, new_push):
+async def test_adopted_request_not_sent_waits_on_its_node_again(pair, until, new_push):
     a, _ = await pair()
     first, second = own(a)[:2]
     _, child = await kept(a, first, until, new_push, second)
@@ -186,7 +186,7 @@ async def test_what_waits_for_a_lease_does_not_wake_the_inbox(pair, until, new_p
     assert not b.ready.changed.is_set()
 
 
-async def test_what_was_started_is_finished_before_a_partition_is_lent(
+async def test_partition_is_lent_only_after_its_started_deliveries_are_acked(
     pair, until, new_push
 ):
     a, b = await pair()
@@ -246,7 +246,7 @@ async def test_a_node_that_leaves_gives_back_what_it_borrowed(pair, until, new_p
     assert b.leases.held == {}
 
 
-async def test_what_is_kept_is_left_alone_until_its_keeper_is_gone(
+async def test_kept_reservation_is_requeued_only_once_its_keeper_is_gone(
     pair, until, new_push
 ):
     a, b = await pair()
@@ -267,7 +267,7 @@ async def test_what_is_kept_is_left_alone_until_its_keeper_is_gone(
 
 
 @pytest.mark.parametrize("kills", [1, 3])
-async def test_what_ended_its_keeper_in_a_callback_counts(
+async def test_callback_that_ended_its_keeper_counts_as_a_delivery(
     pair, until, new_push, kills, db, crawl
 ):
     a, _ = await pair()
@@ -327,7 +327,7 @@ async def test_a_tree_is_dropped_when_its_root_is_lost(pair, until, new_push):
     assert a.adopted.partitions == set()
 
 
-def test_who_needs_many_partitions_asks_for_all_of_them_in_turn(parts):
+def test_borrow_asks_for_many_partitions_in_turn(parts):
     node = parts("a", partitions=256)
     root = Delivery(name=b"start")
     for partition in range(100):
@@ -342,7 +342,7 @@ def test_who_needs_many_partitions_asks_for_all_of_them_in_turn(parts):
     assert set.union(*asked) == set(range(100))
 
 
-async def test_what_others_queue_in_a_borrowed_partition_is_found(
+async def test_push_to_a_borrowed_partition_is_found_by_its_borrower(
     pair, until, new_push
 ):
     a, b = await pair()

@@ -41,7 +41,7 @@ async def read(node, jar):
     return fresh
 
 
-async def test_what_one_node_has_changed_another_reads_once(node):
+async def test_jar_changed_by_one_node_is_read_once_by_another(node):
     a, b = node(), node()
     ours, theirs, empty = Jar("x"), Jar("x"), Jar("y")
     assert await read(b, theirs) is None
@@ -66,7 +66,7 @@ async def test_changes_are_merged_cookie_by_cookie(node):
     assert await read(b, theirs) == merged
 
 
-async def test_what_the_store_has_already_is_no_new_version(node, db, crawl):
+async def test_writing_cookies_already_stored_makes_no_new_jar_version(node, db, crawl):
     a, b = node(), node()
     await a.write(Jar("x"), {"one": "0 1"})
 
@@ -131,7 +131,7 @@ async def test_a_crawl_has_room_for_so_many_jars(node, db, crawl, monkeypatch):
     assert not db("EXISTS", crawl.jar("y"))
 
 
-async def test_of_a_crawl_that_is_not_there_nothing_is_stored(node, db, crawl):
+async def test_cookies_of_a_missing_crawl_are_not_stored(node, db, crawl):
     db("DEL", crawl.meta())
 
     assert await node().write(Jar("x"), {"one": "0 1"}) == (False, 0)

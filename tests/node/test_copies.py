@@ -122,7 +122,7 @@ async def test_a_replica_that_has_not_loaded_what_it_was_sent_is_no_copy(
 
 @ANY
 @pytest.mark.one_server("it counts the commands of one server")
-async def test_one_wait_for_the_disk_is_enough_for_a_flight(
+async def test_one_waitaof_covers_several_pushes_of_a_flight(
     parts_on, connect, own_server, start, new_push
 ):
     node = parts_on(connect(own_server))
@@ -140,7 +140,7 @@ async def test_one_wait_for_the_disk_is_enough_for_a_flight(
 
 
 @pytest.mark.parametrize("copies", [Copies(), Copies(2), Copies(2, disk=True)])
-def test_what_is_lacking_is_said(copies):
+def test_missing_copies_are_reported(copies):
     assert not copies.after([("HGET", "key", "field")])
     assert bool(copies.after([("EVALSHA", "sha", 0)])) == bool(copies)
     if not copies:
@@ -160,7 +160,7 @@ def test_what_is_lacking_is_said(copies):
     assert copies.lacking([error, {}][: 2 - copies.disk])
 
 
-async def test_a_node_waits_for_what_it_is_told_to(new_node, own_server):
+async def test_store_wait_aof_setting_sets_the_copies_of_the_node(new_node, own_server):
     node = new_node(own_server, "a", store_wait_aof=True)
     await node.open()
     assert node.store.copies == Copies(0, disk=True)

@@ -62,7 +62,7 @@ async def begin_all(node):
     return count
 
 
-async def test_what_leads_to_no_page_may_be_begun_again(node):
+async def test_failed_request_gives_back_its_page_allowance(node):
     one = await node(pages=10)
     assert await begin_all(one) == 10
     one.add("pages", 7)
@@ -75,7 +75,7 @@ async def test_what_leads_to_no_page_may_be_begun_again(node):
     assert not one.room()
 
 
-async def test_what_nodes_were_allowed_that_are_gone_is_forgotten(node, crawl, store):
+async def test_allowances_of_dead_nodes_are_removed(node, crawl, store):
     gone = [x for n in range(500) for x in (f"gone-{n}", "aa 1 7")]
     await store.call(Call.command("HSET", crawl.allowances(), *gone))
     one, other = await node("a", errors=10**6), await node("b", pages=50)
@@ -101,7 +101,7 @@ async def test_allowances_that_are_not_used_are_given_back(node):
 @pytest.mark.parametrize(
     ("name", "limit"), [("items", 3), ("errors", 3), ("bytes", 3000)]
 )
-async def test_what_cannot_be_known_before_is_counted_for_all(
+async def test_items_errors_and_bytes_are_counted_over_all_nodes(
     node, db, crawl, name, limit
 ):
     a, b = await node("a", **{name: limit}), await node("b", **{name: limit})
@@ -192,7 +192,7 @@ async def test_a_node_that_may_not_begin_asks_until_it_may(node, until):
     asking.cancel()
 
 
-def test_limits_are_told_as_people_set_them():
+def test_limit_is_described_with_its_unit_and_setting():
     assert described("pages 1000") == "1,000 pages (CLOSESPIDER_PAGECOUNT)"
     assert described("time 90500") == "90.5 s (CLOSESPIDER_TIMEOUT)"
     assert described("") == described("what 7") == "one that another node has set"

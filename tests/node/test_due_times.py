@@ -93,7 +93,7 @@ async def test_a_node_with_future_work_only_scans_seldom(
 
 
 @pytest.mark.parametrize("until", ["seconds", "date"])
-async def test_what_is_due_after_the_end_that_was_set_keeps_no_crawl_open(
+async def test_urls_due_after_recrawl_until_do_not_keep_the_crawl_open(
     opened, server, caplog, until
 ):
     date = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()

@@ -68,7 +68,9 @@ async def test_the_first_look_is_at_once(idle_node, clock, monkeypatch):
     assert node.looks == 2
 
 
-async def test_a_node_that_is_busy_no_more_says_so_itself(parts, start, db, crawl):
+async def test_node_no_longer_busy_reports_idle_without_its_heartbeat_loop(
+    parts, start, db, crawl
+):
     node = parts()
     db("HSET", crawl.meta(), "state", "open")
     node.busy = True
@@ -106,7 +108,7 @@ async def test_no_second_look_by_a_node_that_got_something_to_do(
     assert not node.finished.is_set()
 
 
-async def test_a_node_behind_others_finds_the_end_too_but_looks_less_often(idle_node):
+async def test_node_behind_others_finds_the_end_but_scans_less_often(idle_node):
     node = await idle_node(rank=2)
     await node.finished.wait()
 
@@ -127,7 +129,7 @@ async def test_not_while_something_is_reserved_anywhere(
     await node.finished.wait()
 
 
-async def test_not_while_something_is_ready_and_the_holder_is_told(
+async def test_ready_queue_keeps_the_crawl_open_and_is_noted_by_its_holder(
     idle_node, db, crawl, until
 ):
     keys = crawl.partition(7)
@@ -162,7 +164,7 @@ async def test_not_while_a_node_is_busy(idle_node, db, crawl, until):
     await node.finished.wait()
 
 
-async def test_a_page_is_told_once_and_again_after_the_store_has_changed(
+async def test_first_fetched_page_is_stored_once_and_again_after_a_failover(
     parts, db, crawl
 ):
     fetched = parts().fetched

@@ -78,7 +78,9 @@ async def test_a_reservation_that_is_forgotten_is_given_up(
     assert scan.ready + scan.reserved == 4
 
 
-async def test_what_was_pushed_last_is_pushed_again(node, own_server, new_push, until):
+async def test_last_pushes_lost_in_a_failover_are_pushed_again(
+    node, own_server, new_push, until
+):
     await node.go(new_push(URLS[0]))
     await until(lambda: len(node.inbox) == 1, "the page")
     await node.push(1, new_push(URLS[2]))
@@ -123,7 +125,7 @@ async def test_a_requeue_that_is_forgotten_is_found(node, own_server, new_push, 
     assert scan.ready + scan.reserved == 2
 
 
-async def test_a_heartbeat_finds_what_no_connection_has_told_of(
+async def test_heartbeat_detects_a_failover_that_broke_no_connection(
     node, own_server, new_push
 ):
     """A primary that is a replica for a while ends no connection, nor its run."""

@@ -22,7 +22,7 @@ def die(db, crawl):
     return die
 
 
-async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
+async def test_request_that_waited_in_inboxes_of_dead_nodes_is_not_given_up(
     parts, start, new_push, until, die
 ):
     for name in "abcdef":
@@ -81,7 +81,7 @@ async def test_a_mark_that_is_late_is_not_sent_after_the_ack(
     assert db("SMEMBERS", crawl.partition(0).started) == {b"%d" % late.id}
 
 
-async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
+async def test_takeover_finishes_after_the_connection_breaks(
     parts, parts_on, flaky, db, crawl
 ):
     count = 2 * BATCH
@@ -158,7 +158,7 @@ async def test_a_look_puts_back_what_nobody_here_has_reserved(
     assert a.inbox.take().item == b"0url"
 
 
-async def test_a_look_finds_what_no_hint_told(parts, db, crawl):
+async def test_look_finds_a_ready_queue_without_a_hint(parts, db, crawl):
     a = parts("a")
     await settle(a)
     keys = crawl.partition(3)
@@ -180,7 +180,7 @@ async def test_a_node_learns_that_the_crawl_has_ended(parts, db, crawl):
     assert a.finished.is_set()
 
 
-async def test_what_others_pushed_before_they_knew_who_has_it_is_found_soon(
+async def test_push_hinted_to_a_former_holder_is_found_soon_after_takeover(
     parts, start, new_push, until, monkeypatch
 ):
     a, b = parts("a"), parts("b")
@@ -199,7 +199,7 @@ async def test_what_others_pushed_before_they_knew_who_has_it_is_found_soon(
     await until(lambda: a.ready.knows(0))
 
 
-async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(
+async def test_stop_during_a_round_held_up_by_the_server_takes_no_partition(
     parts, monkeypatch
 ):
     a = parts("a")
@@ -223,7 +223,7 @@ async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("here", "why"), CrawlLost("c")])
-async def test_how_a_round_of_a_cluster_failed_after_its_beat_is_told_by_the_next(
+async def test_failure_of_a_round_after_its_beat_is_raised_by_the_next_beat(
     parts, monkeypatch, failure
 ):
     a = parts("a")

@@ -76,7 +76,7 @@ def hosts_of(reservations):
     return [one.queue.partition(":")[2] for one in reservations]
 
 
-async def test_it_is_asked_by_one_request_when_it_is_over(holder, until):
+async def test_host_is_probed_by_one_request_after_its_backoff(holder, until):
     node = await holder(HOST, count=5, backoff_min=0.2)
     (first,) = await taken(node, until, 1)
     refuse(node)
@@ -93,7 +93,9 @@ async def test_it_is_asked_by_one_request_when_it_is_over(holder, until):
     assert not node.hosts
 
 
-async def test_what_waits_here_goes_back_and_counts_as_no_delivery(holder, until):
+async def test_reservations_of_a_refusing_host_are_requeued_without_delivery(
+    holder, until
+):
     node = await holder(HOST, count=4)
     await until(lambda: len(node.inbox) == 4)
     refuse(node)
@@ -104,7 +106,7 @@ async def test_what_waits_here_goes_back_and_counts_as_no_delivery(holder, until
     assert items == [b"0%s-%d" % (HOST.encode(), n) for n in range(4)]
 
 
-async def test_what_goes_back_when_its_lease_ends_is_not_under_way(
+async def test_withdrawn_reservations_of_a_lost_lease_are_not_in_flight(
     holder, until, db, crawl
 ):
     node = await holder(HOST, count=8)
@@ -133,7 +135,7 @@ async def test_hundreds_that_are_left_alone_keep_no_other_waiting(holder, until)
 
 
 @pytest.mark.usefixtures("own_crawl")
-async def test_a_store_that_is_away_is_told_later(
+async def test_host_record_is_stored_once_the_store_is_back(
     node_of, connect, own_server, until, crawl
 ):
     node = node_of(store=connect(own_server))
@@ -154,7 +156,7 @@ async def test_a_store_that_is_away_is_told_later(
     assert await node.store.call(Call.command("HEXISTS", key, HOST))
 
 
-async def test_what_a_failover_has_lost_is_told_again(node_of, db, crawl):
+async def test_host_record_lost_in_a_failover_is_stored_again(node_of, db, crawl):
     node, key = node_of(), crawl.partition(0).hosts
     await take(node)
     refuse(node, asked=50.0)
@@ -167,7 +169,7 @@ async def test_what_a_failover_has_lost_is_told_again(node_of, db, crawl):
     assert 40 < read(db("HGET", key, HOST)).until - now < 1000
 
 
-async def test_one_dead_link_sets_no_host_aside(node_of):
+async def test_host_is_set_aside_only_after_unreachable_failures_in_a_row(node_of):
     node = node_of(backoff_unreachable_after=4, backoff_unreachable_times=1)
     for _ in range(3):
         node.hosts.missed(HOST, "unresolved", time.monotonic())
@@ -191,7 +193,9 @@ async def test_with_no_times_nothing_is_left_alone(node_of):
     assert not node.hosts.cares
 
 
-async def test_who_takes_a_partition_leaves_its_hosts_alone(holder, node_of, db, crawl):
+async def test_new_lease_holder_keeps_host_backoffs_and_delays(
+    holder, node_of, db, crawl
+):
     """For the delay that another has to keep, and for what they have done to it."""
     a = await holder(HOST, OTHER, REST[0], count=3)
     lease = a.leases.current(0)
@@ -241,7 +245,7 @@ async def test_a_failure_that_comes_before_any_url_is_reserved_is_one_more(
     assert b.hosts.failures(HOST) == 2
 
 
-async def test_of_what_was_not_read_nothing_is_removed(holder, node_of, db, crawl):
+async def test_unread_host_record_is_not_removed(holder, node_of, db, crawl):
     a = await holder(OTHER)
     refuse(a)
     await a.hosts.leaving()
@@ -263,7 +267,7 @@ async def taken_of(node):
     return [node.inbox.take() for _ in range(9)]
 
 
-async def test_each_back_off_in_a_row_is_longer_and_what_was_on_the_way_is_none(
+async def test_backoffs_in_a_row_grow_and_in_flight_refusals_do_not_count(
     node_of,
 ):
     node = node_of(backoff_min=2.0, backoff_growth=3.0, backoff_max=20.0)
@@ -293,7 +297,7 @@ async def test_a_host_that_wants_to_be_left_alone_is_though_it_answers(
     assert bool(node.hosts) is not ends
 
 
-async def test_what_says_nothing_any_more_is_removed(holder, db, crawl):
+async def test_expired_host_records_are_removed(holder, db, crawl):
     node = await holder(HOST, OTHER, REST[0], count=3)
     for reservation in await taken_of(node):
         node.inbox.sent(reservation, 0.01, 0.01)
@@ -312,7 +316,7 @@ async def test_what_says_nothing_any_more_is_removed(holder, db, crawl):
     assert not db("EXISTS", key)
 
 
-async def test_a_record_that_is_none_stops_the_node_with_its_key(
+async def test_invalid_host_record_is_reported_with_its_key(
     node_of, new_push, db, crawl
 ):
     node = node_of()
@@ -395,7 +399,7 @@ async def test_a_host_has_its_pages_and_the_others_theirs(quotas, until, caplog)
     assert "(a.example 20)" in caplog.text
 
 
-async def test_no_more_is_reserved_than_may_be_had(quotas, until):
+async def test_reservations_do_not_exceed_the_page_quota_of_a_host(quotas, until):
     node = await quotas(of("a.example", 30), (3, 0))
     await until(lambda: len(node.inbox) == 3)
     held = [node.inbox.take() for _ in range(3)]

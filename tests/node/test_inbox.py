@@ -45,7 +45,7 @@ def take_all(node):
     return taken
 
 
-async def test_what_is_queued_while_a_reply_says_that_nothing_is_left_comes(
+async def test_request_queued_while_a_reserve_reply_is_late_is_found(
     ready_on, late, store, new_push, until
 ):
     """The replies of two connections arrive in any order.
@@ -107,7 +107,9 @@ async def test_keys_take_turns(ready, until):
     assert max(seen.values()) <= min(seen.values()) + 4
 
 
-async def test_what_stands_on_a_lease_past_its_deadline_is_not_handed_out(ready, until):
+async def test_reservation_past_its_lease_deadline_is_kept_until_a_heartbeat(
+    ready, until
+):
     node = await ready({0: [(b"1",)]})
     await until(lambda: len(node.inbox))
     node.monotonic.ahead = 3_600
@@ -145,7 +147,7 @@ async def test_a_lost_lease_takes_nothing_of_other_partitions_with_it(
     assert {partition for partition, _, _ in node.inbox.open} == {0, 2}
 
 
-async def test_what_had_been_started_under_a_lost_lease_is_told(ready, until):
+async def test_lost_lease_reports_the_number_of_started_deliveries(ready, until):
     node = await ready({0: [(b"0",), (b"1",)]})
     await until(lambda: len(node.inbox) == 2)
     node.inbox.take()
@@ -165,7 +167,7 @@ async def test_a_reserve_that_the_store_refuses_loses_the_lease(
     await until(lambda: not node.leases.held and not node.ready.knows(0), "the loss")
 
 
-async def test_what_was_not_handed_out_is_given_back(ready, until):
+async def test_give_back_requeues_reservations_not_handed_out(ready, until):
     node = await ready({0: [(u,) for u in urls(4)], 1: [(b"9", "b")]})
     await until(lambda: len(node.inbox) == 5)
     node.ready.handing_over.add(0)
@@ -232,7 +234,7 @@ async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
     assert node.is_idle()
 
 
-async def test_what_a_holder_could_have_reserved_and_neither_knows_nor_keeps_goes_back(
+async def test_reservation_neither_known_to_the_holder_nor_kept_is_requeued(
     parts, db, crawl
 ):
     node, keys = parts("a"), crawl.partition(3)

@@ -36,7 +36,7 @@ async def test_a_seed_whose_reply_is_lost_is_queued_once(wire, crawl, new_push, 
 
 
 @pytest.mark.one_server("it starts again from a snapshot of its own")
-def test_seeds_that_may_be_forgotten_before_the_end_are_told_of(
+def test_seeds_lost_in_a_store_restart_are_reported(
     own_server, own_crawl, new_push, stack
 ):
     store = BlockingStore.from_settings({"REDIS_URL": own_server.url})

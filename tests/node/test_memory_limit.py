@@ -71,7 +71,7 @@ class Crawl:
         return found
 
 
-async def test_what_is_under_the_budget_is_left_alone(store, crawl):
+async def test_seen_sets_under_the_budget_are_kept(store, crawl):
     it = Crawl(store, crawl, 10**9)
     await it.push(0, 3_000)
     await it.memory_limit.look()
@@ -109,7 +109,7 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     assert wrong / 4 < it.memory_limit.state.lost < 4 * wrong
 
 
-async def test_what_is_just_above_the_budget_leaves_a_tenth_of_it_free(store, crawl):
+async def test_seen_sets_over_the_budget_are_cut_to_nine_tenths_of_it(store, crawl):
     it = Crawl(store, crawl, 10**9)
     await it.push(0, 3_000)
     await it.memory_limit.look()

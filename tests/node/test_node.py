@@ -117,7 +117,7 @@ async def test_a_damaged_key_ends_a_node_once(new_node, server):
     assert [error.key for error in node.owner.failures] == ["one", "two"]
 
 
-async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server):
+async def test_closed_node_does_not_check_the_store_for_a_failover(new_node, server):
     node = new_node(server, "a")
     await node.open()
     compared = []
@@ -160,7 +160,7 @@ TELLING = {"meta", "epoch", "reports", "membership", "counts", "lease", "dead"} 
 """Keys that tell about a crawl, or end by themselves."""
 
 
-async def test_what_a_crawl_has_seen_is_removed_when_it_ends_if_it_is_not_to_be_kept(
+async def test_seen_keys_are_removed_by_the_last_node_without_keep_frontier(
     new_node, server, db, unique
 ):
     a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
@@ -240,7 +240,7 @@ async def test_a_node_shows_a_server_that_asks_for_it_its_certificate(new_node, 
 
 
 @pytest.mark.parametrize("mutual", ["TLSv1.2", "TLSv1.3"], indirect=True)
-async def test_who_has_no_certificate_is_told_that_one_may_be_wanted(new_node, mutual):
+async def test_missing_client_certificate_error_names_its_settings(new_node, mutual):
     mutual.client = {}
     redis = {"REDIS_URL": mutual.url(), "REDIS_PARAMS": {"socket_timeout": 60.0}}
     node = new_node(None, "a", redis, store_wait=0.0)
@@ -266,7 +266,7 @@ async def test_who_has_no_certificate_is_told_that_one_may_be_wanted(new_node, m
         (["+@all", "-rpush"], r"may not do queue_push on \{"),
     ],
 )
-async def test_a_right_that_is_missing_is_told_with_its_name(
+async def test_missing_acl_right_is_reported_by_name(
     new_node, own_server, connect, rights, said
 ):
     admin = connect(own_server)
@@ -317,7 +317,7 @@ async def test_a_node_that_may_not_leave_closes_its_connections(
         ("authority", "certificate verify failed"),
     ],
 )
-async def test_who_may_not_enter_is_told_why_without_the_password(
+async def test_refused_connection_is_reported_without_the_password(
     new_node, secured, tmp_path, wrong, said
 ):
     given = {"secret": "an0ther", "authority": certify(tmp_path)}[wrong]

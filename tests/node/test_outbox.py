@@ -31,7 +31,9 @@ async def test_more_than_a_round_takes_is_stored_in_order(parts, start, new_push
     assert len(node.verdicts) == count
 
 
-async def test_owners_are_told_of_queues_that_were_empty(parts, start, new_push):
+async def test_only_queues_that_were_empty_are_reported_as_ready(
+    parts, start, new_push
+):
     node = parts()
     start(node.outbox.run())
     await node.push(2, new_push(b"1"), new_push(b"2", priority=3))
@@ -40,7 +42,7 @@ async def test_owners_are_told_of_queues_that_were_empty(parts, start, new_push)
     assert sorted(node.became_ready) == [(2, "0:a.example"), (2, "3:a.example")]
 
 
-async def test_what_is_sent_again_is_queued_once(
+async def test_pushes_sent_again_after_a_lost_reply_are_queued_once(
     parts_on, start, new_push, connect, wire, until
 ):
     async with wire:
@@ -72,7 +74,7 @@ async def test_what_is_sent_again_is_queued_once(
         )
 
 
-async def test_what_was_stored_last_is_put_again_as_often_as_it_is_asked_for(
+async def test_resend_repeats_the_last_stored_pushes_each_time(
     parts, start, new_push, monkeypatch
 ):
     monkeypatch.setattr("frontier.node.outbox.MAX_KEPT", 2)
@@ -88,7 +90,7 @@ async def test_what_was_stored_last_is_put_again_as_often_as_it_is_asked_for(
     assert [verdict for _, verdict in node.verdicts] == ["n"] * 3
 
 
-async def test_what_its_server_had_long_before_is_not_kept(
+async def test_pushes_stored_long_ago_are_not_kept_for_resend(
     parts, start, new_push, monkeypatch
 ):
     monkeypatch.setattr("frontier.node.outbox.KEPT", 0.0)
@@ -101,7 +103,7 @@ async def test_what_its_server_had_long_before_is_not_kept(
     assert node.outbox.resend() == 1
 
 
-def test_a_queue_that_became_ready_is_told_to_its_owner_if_that_is_another_node():
+def test_hints_of_ready_queues_go_to_owners_other_than_this_node():
     ring = Ring([Member("a", 1), Member("b", 1)], 8)
     every = [(partition, "0:a.example") for partition in range(8)]
 

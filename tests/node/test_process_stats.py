@@ -57,7 +57,7 @@ def test_a_process_is_measured(tmp_path):
     assert ProcessStats({}).report([])["disk_total_bytes"] == 0
 
 
-def test_what_cannot_be_measured_is_zero(tmp_path, monkeypatch):
+def test_unmeasurable_memory_limit_and_disk_are_reported_as_zero(tmp_path, monkeypatch):
     monkeypatch.setattr(process_stats, "STATM", tmp_path / "none")
     monkeypatch.setattr(process_stats, "CGROUP", tmp_path / "none")
     made = ProcessStats({"MEMUSAGE_LIMIT_MB": "much"}, tmp_path / "gone")

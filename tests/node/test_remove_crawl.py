@@ -113,7 +113,7 @@ async def test_each_key_that_a_crawl_may_have_goes_and_no_other(
         stored_crawl(blocking(), unique, crawl_id)
 
 
-async def test_nothing_is_left_of_a_crawl_that_nodes_have_run(
+async def test_deleted_crawl_that_nodes_have_run_leaves_no_keys(
     new_node, server, blocking, everything, unique
 ):
     a, b = (new_node(server, name) for name in "ab")
@@ -193,7 +193,7 @@ async def test_runs_do_not_lead_to_it_any_more_and_its_number_is_not_used_again(
     assert (await ended(run=RUN)).crawl_id == "site-2"
 
 
-async def test_one_that_has_not_ended_is_not_deleted(ended, blocking, everything, db):
+async def test_crawl_that_has_not_ended_is_not_deleted(ended, blocking, everything, db):
     for state in ("open", "rebuilding"):
         keys = await ended(f"mine-{state}", state=state)
         before = everything.now()
@@ -205,7 +205,7 @@ async def test_one_that_has_not_ended_is_not_deleted(ended, blocking, everything
         assert db("HGET", keys.meta(), "deleting_ms") is None
 
 
-async def test_nobody_joins_one_that_is_being_deleted(ended, blocking, db):
+async def test_crawl_that_is_being_deleted_is_not_joined(ended, blocking, db):
     keys = await ended(state="open")
     db("HSET", keys.nodes(), "n1", "1 1 0 abc")
     cancel(blocking(), keys, ttl=TTL)

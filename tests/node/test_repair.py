@@ -58,7 +58,7 @@ def damaged(blocking, db, server, unique):
     return Damaged(blocking(), db, server, unique)
 
 
-def test_each_partition_that_was_looked_at_is_told(damaged):
+def test_repair_reports_progress_per_partition(damaged):
     told = []
     names = (damaged.store, damaged.keys.namespace, "site-1")
     Repair(*names).run(progress=told.append)
@@ -67,7 +67,7 @@ def test_each_partition_that_was_looked_at_is_told(damaged):
 
 
 @pytest.mark.parametrize("field", ["ready", "pushed", "acked", "dead", "skipped"])
-def test_one_count_follows_from_the_others(damaged, field):
+def test_one_damaged_count_is_computed_from_the_others(damaged, field):
     done = damaged.repair(**{field: "abc"})
 
     assert done.exit_code == ExitCode.OK, done.output
@@ -87,7 +87,7 @@ def test_one_count_follows_from_the_others(damaged, field):
         ({"pushed": "abc", "skipped": "abc"}, (7, 5, 0)),
     ],
 )
-def test_counts_that_follow_from_nothing_begin_anew_and_are_told(damaged, counts, left):
+def test_two_damaged_counts_are_reset_and_reported(damaged, counts, left):
     done = damaged.repair(**counts)
 
     assert done.exit_code == ExitCode.INCOMPLETE
@@ -102,7 +102,7 @@ def test_counts_that_follow_from_nothing_begin_anew_and_are_told(damaged, counts
     assert (scan.pushed, scan.acked, scan.skipped) == left
 
 
-def test_counts_of_another_type_begin_anew_and_are_told(damaged, db):
+def test_counts_key_of_another_type_is_reset_and_reported(damaged, db):
     db("SET", damaged.part.counts, "abc")
     done = damaged.run()
 
@@ -143,7 +143,7 @@ def test_a_seen_set_of_another_type_is_removed_and_the_other_keys_stay(damaged):
     assert damaged.scan().ready == 1
 
 
-def test_what_waits_is_counted_and_found_again(damaged):
+def test_damaged_waiting_count_and_buckets_are_restored(damaged):
     part = damaged.part
     damaged.db("RPUSH", part.waiting("5000"), "0:a\n0one", "0:a\n0two")
     damaged.db("RPUSH", part.waiting("9000"), "7:b\n0three", b"garbage", "x\n0y")

@@ -38,7 +38,7 @@ def test_a_fingerprinter_has_its_full_name_however_it_is_set():
 
 
 @pytest.mark.parametrize("value", ["", "Own", "no.such.Own", "json.Own", "..", 7])
-def test_a_fingerprinter_that_is_none_is_one_message(value):
+def test_invalid_fingerprinter_class_is_reported_with_its_setting(value):
     settings = {"REQUEST_FINGERPRINTER_CLASS": value}
     if not value:
         assert fingerprinter_name(settings)

@@ -160,7 +160,7 @@ def test_in_place_an_original_may_have_moved(new_warc, tmp_path):
     assert blocks(again) == was
 
 
-def test_what_may_not_be_a_revisit_stays(new_warc, tmp_path):
+def test_captures_not_eligible_as_revisits_are_kept(new_warc, tmp_path):
     """A status, a part, an answer to a form, and what would be of its own name."""
     warc = new_warc("one.warc.gz")
     warc.response("http://a.example/", 1, PAGE)
@@ -173,7 +173,7 @@ def test_what_may_not_be_a_revisit_stays(new_warc, tmp_path):
     assert run("dedupe", tmp_path / "before", "-o", tmp_path / "after")["copies"] == 0
 
 
-def test_what_has_another_digest_than_it_claims_stays(new_warc, tmp_path):
+def test_capture_with_a_wrong_payload_digest_is_kept(new_warc, tmp_path):
     warc = new_warc("one.warc", packed=False)
     warc.response("http://a.example/", 1, PAGE)
     warc.response("http://a.example/", 9, PAGE)
@@ -221,7 +221,7 @@ def test_bodies_in_other_chunks_are_no_copies(new_warc, tmp_path, body):
     assert blocks(again) == blocks(before)
 
 
-def test_what_a_revisit_refers_to_stays(new_warc, tmp_path):
+def test_capture_that_a_revisit_refers_to_is_the_original(new_warc, tmp_path):
     first = new_warc("one.warc.gz")
     first.response("http://a.example/", 1, PAGE)
     first.response("http://b.example/", 2, PAGE)
@@ -442,7 +442,9 @@ def test_a_header_cannot_bring_another(new_warc, tmp_path):
     assert done["replaced"] == 0
 
 
-def test_what_is_written_has_the_mode_that_is_asked_for(before, tmp_path, monkeypatch):
+def test_written_files_have_the_mode_of_frontier_file_mode(
+    before, tmp_path, monkeypatch
+):
     monkeypatch.setenv("FRONTIER_FILE_MODE", "0600")
     umask = os.umask(0)
     try:

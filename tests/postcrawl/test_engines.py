@@ -110,7 +110,7 @@ def test_duckdb_puts_the_rows_of_a_file_together_in_little_memory(tmp_path):
             assert all(path.stat().st_mode & 0o777 == 0o640 for path in parts_of(place))
 
 
-def test_what_is_no_size_of_memory_is_refused(tmp_path):
+def test_invalid_memory_size_is_refused(tmp_path):
     with (
         pytest.raises(ConfigurationError, match="--memory 'much'"),
         duckdb_engine(tmp_path, "much"),
@@ -118,7 +118,7 @@ def test_what_is_no_size_of_memory_is_refused(tmp_path):
         pass
 
 
-def test_a_query_that_needs_more_memory_is_told(tmp_path):
+def test_duckdb_out_of_memory_is_reported_with_the_memory_option(tmp_path):
     text = "SELECT list(i) AS d FROM range(1_000_000) t(i)"  # one row, not on disk
     with (
         pytest.raises(ConfigurationError, match="--memory 2MB: Out of Memory"),

@@ -19,7 +19,7 @@ def told(*words, code=ExitCode.OK):
 
 
 @pytest.mark.parametrize("command", ["dedupe", "restore", "convert"])
-def test_what_is_written_below_the_files_is_not_read_by_the_next_run(before, command):
+def test_output_below_the_input_is_not_read_by_the_next_run(before, command):
     out = before / "deep" / "out"
     run(command, before, "-o", out)
     was = state(out)
@@ -31,7 +31,7 @@ def test_what_is_written_below_the_files_is_not_read_by_the_next_run(before, com
     assert not list(out.rglob("out"))
 
 
-def test_what_is_given_itself_is_read_from_where_is_written(before, tmp_path):
+def test_input_below_the_output_directory_is_read(before, tmp_path):
     """Files of a directory above which they are written: nothing is left out."""
     inner = before / "inner"
     inner.mkdir()
@@ -41,7 +41,7 @@ def test_what_is_given_itself_is_read_from_where_is_written(before, tmp_path):
     assert run("dedupe", inner, "-o", before)["files"] == 2
 
 
-def test_a_name_that_is_not_utf_8_is_told_and_the_rest_goes_on(before, tmp_path):
+def test_file_name_that_is_not_utf_8_is_reported_and_the_rest_is_read(before, tmp_path):
     bad = os.fsencode(before) + b"/caf\xe9.warc.gz"
     shutil.copy(os.fsencode(before / "two.warc.gz"), bad)
     shutil.copy(bad, os.fsencode(before) + b"/caf\xe9.txt")

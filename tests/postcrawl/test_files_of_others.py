@@ -138,7 +138,7 @@ def test_a_file_that_is_there_packed_and_not_has_two_indexes(tmp_path):
     assert not (out / "x.cdxj").exists()
 
 
-def test_the_answer_to_a_condition_is_told_as_what_it_is(tmp_path):
+def test_server_not_modified_revisit_is_reported_as_of_a_304(tmp_path):
     """Heritrix writes the profile of WARC 1.0."""
     before = tmp_path / "before"
     written(
@@ -202,7 +202,7 @@ def test_other_line_ends_behind_a_record(tmp_path, name, end):
 @pytest.mark.parametrize(
     "end", [b"\r\nX\r\n", b"and more\r\n\r\n", b"\0", b"\r\n" * 100]
 )
-def test_what_is_no_line_end_is_damage(tmp_path, name, end):
+def test_wrong_bytes_behind_a_record_are_reported_as_damage(tmp_path, name, end):
     """A length that is too small is told, and the file is left."""
     path = written(
         tmp_path / "before",

@@ -46,7 +46,7 @@ def odd(path, *blocks, kind="response", **headers):
             file.write(gzip.compress(made, mtime=0))
 
 
-def test_of_pages_forms_revisits_and_what_is_no_page(new_warc, applied):
+def test_index_after_dedupe_equals_a_reread_for_each_kind_of_record(new_warc, applied):
     warc = new_warc("one.warc.gz")
     page = b"<html><title>A &amp; B, \xc3\xa9</title>" + PAGE
     warc.response("http://a.example/", 1, page)
@@ -93,7 +93,9 @@ def test_of_pages_forms_revisits_and_what_is_no_page(new_warc, applied):
         (HTTP.replace(b"text/html", b"x/" + b"y" * 200), {}),
     ],
 )
-def test_of_what_other_tools_write(new_warc, applied, block, headers):
+def test_index_after_dedupe_equals_a_reread_for_odd_records(
+    new_warc, applied, block, headers
+):
     warc = new_warc("one.warc.gz")
     warc.response("http://a.example/", 1, PAGE)
     warc.response("http://b.example/", 2, PAGE)

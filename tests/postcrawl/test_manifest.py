@@ -173,7 +173,7 @@ def test_a_record_that_is_wrong_is_named_and_the_others_are_read(
 
 
 @pytest.mark.parametrize("garbage", [b"garbage", b"garbage" * 9000, b"\0" * 512])
-def test_what_is_behind_the_last_record_is_named(before, tmp_path, garbage):
+def test_garbage_behind_the_last_record_is_reported(before, tmp_path, garbage):
     path = before / "one.warc.gz"
     size = path.stat().st_size
     with path.open("ab") as file:
@@ -201,7 +201,7 @@ def test_digests_that_are_claimed_are_noted_and_not_believed(new_warc, tmp_path)
     assert len({row["payload_digest"] for row in rows(tmp_path / "m")}) == 1
 
 
-def test_what_is_there_is_kept_and_only_the_rest_is_made(before, tmp_path):
+def test_manifest_is_made_only_for_new_and_changed_files(before, tmp_path):
     out = tmp_path / "m"
     manifest(before / "one.warc.gz", "-o", out)
     (first,) = out.glob("one*")

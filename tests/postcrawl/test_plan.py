@@ -13,7 +13,9 @@ def planned(before, manifests, *words, algorithm="sha256", code=ExitCode.OK):
     return run("plan", manifests, *words, code=code)
 
 
-def test_several_algorithms_are_told(before, new_warc, tmp_path):
+def test_manifests_of_several_digest_algorithms_are_reported(
+    before, new_warc, tmp_path
+):
     manifests = tmp_path / "manifests"
     run("manifest", before, "-o", manifests)
     warc = new_warc("three.warc.gz")
@@ -57,7 +59,7 @@ def test_a_policy_leaves_out_what_a_crawl_would(new_warc, tmp_path):
         assert words[0] in str(done.exception), words
 
 
-def test_what_each_file_would_lose_is_told(before, new_warc, tmp_path):
+def test_plan_reports_the_copies_and_bytes_of_each_file(before, new_warc, tmp_path):
     warc = new_warc("three.warc.gz")
     warc.response("http://c.example/", 20, PAGE)
     third = warc.close()
@@ -85,7 +87,7 @@ def test_a_file_that_changed_before_the_plan_is_named(before, tmp_path):
     assert done["copies"] == 1  # within the other file
 
 
-def test_another_plan_is_not_taken_for_done(before, tmp_path):
+def test_output_of_another_plan_is_not_taken_for_done(before, tmp_path):
     """A second plan to the same directory: files that are there are of the first."""
     manifests, out = tmp_path / "manifests", tmp_path / "after"
     planned(before, manifests, "--min-text-bytes", str(len(PAGE) + 1))
@@ -97,7 +99,7 @@ def test_another_plan_is_not_taken_for_done(before, tmp_path):
     assert ["exists" in reason for reason in done["files_left"]] == [True, True]
 
 
-def test_what_is_only_read_is_an_original_and_stays(before, tmp_path):
+def test_originals_directory_is_read_and_never_changed(before, tmp_path):
     """As of crawls that have stored the payload: it is read before a copy goes."""
     (tmp_path / "crawls").mkdir()
     crawled = Written(tmp_path / "crawls" / "crawl.warc.gz")

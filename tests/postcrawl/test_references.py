@@ -194,7 +194,7 @@ def test_a_chain_across_urls_is_followed(tmp_path, way):
     assert len(Judge(after).captures) == 2
 
 
-def test_what_a_chain_needs_stays_if_its_end_cannot_be_restored(tmp_path):
+def test_revisit_chain_is_kept_if_its_last_revisit_cannot_be_restored(tmp_path):
     made = Made(tmp_path / "files")
     first = made.capture(A, PAGE)
     second = made.capture(A, PAGE, first, "id")
@@ -324,14 +324,14 @@ def check_seed(seed, tmp_path):
     assert all(now[at] == was[at] for at in now)
 
 
-def test_nothing_that_was_to_stay_is_lost(tmp_path):
+def test_references_survive_dedupe_restore_and_removal(tmp_path):
     for seed in range(2):
         check_seed(seed, tmp_path)
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("seed", range(2, 100))
-def test_nothing_that_was_to_stay_is_lost_of_many_collections(seed, tmp_path):
+def test_references_of_many_collections_survive_dedupe_and_removal(seed, tmp_path):
     check_seed(seed, tmp_path)
 
 

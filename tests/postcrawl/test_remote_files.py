@@ -79,7 +79,7 @@ def test_files_of_a_web_server_are_deduplicated_verified_and_restored(
     assert blocks(again) == blocks(before)[3:]
 
 
-def test_what_was_restored_of_a_url_is_done_though_a_revisit_stays(
+def test_restored_remote_file_with_a_revisit_left_is_taken_for_done(
     server, new_warc, tmp_path
 ):
     warc = new_warc("alone.warc.gz")
@@ -124,7 +124,9 @@ def test_a_file_that_was_replaced_is_not_the_one_of_the_manifest(
     assert place.exists()
 
 
-def test_an_answer_that_is_cut_off_is_told_and_makes_no_rows(server, urls, tmp_path):
+def test_truncated_response_is_reported_and_makes_no_manifest_rows(
+    server, urls, tmp_path
+):
     server.cut = 7
 
     done = run("manifest", *urls, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
@@ -133,7 +135,7 @@ def test_an_answer_that_is_cut_off_is_told_and_makes_no_rows(server, urls, tmp_p
     assert [told.partition(": ")[0] for told in done["files_left"]] == urls
 
 
-def test_a_server_that_does_not_answer_is_told(server, urls, tmp_path):
+def test_unreachable_server_is_reported(server, urls, tmp_path):
     server.close()
 
     done = run("manifest", urls[0], "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
@@ -143,7 +145,7 @@ def test_a_server_that_does_not_answer_is_told(server, urls, tmp_path):
     assert "no such file" not in told
 
 
-def test_nothing_is_written_elsewhere(urls, tmp_path):
+def test_remote_files_are_not_rewritten_in_place(urls, tmp_path):
     run("manifest", *urls, "-o", tmp_path / "m")
     run("plan", tmp_path / "m")
 
@@ -153,7 +155,7 @@ def test_nothing_is_written_elsewhere(urls, tmp_path):
     assert all("a file elsewhere is only read" in told for told in done["files_left"])
 
 
-def test_what_is_not_there_or_has_a_password_is_refused(server, tmp_path):
+def test_missing_remote_file_or_url_with_password_is_refused(server, tmp_path):
     words = ["warc", "manifest", "-o", str(tmp_path / "m")]
     done = CliRunner().invoke(app, [*words, server.url("none.warc.gz")])
     assert done.exit_code == ExitCode.NOT_FOUND

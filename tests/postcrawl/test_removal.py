@@ -129,7 +129,7 @@ def test_a_record_leaves_with_its_request(new_warc, tmp_path):
     ]
 
 
-def test_nothing_leaves_while_a_file_cannot_be_read(collection):
+def test_unreadable_file_stops_the_removal(collection):
     two = collection / "two.warc.gz"
     two.write_bytes(two.read_bytes()[:-20])
     was = state(collection)
@@ -168,9 +168,7 @@ def test_a_revisit_that_does_not_name_all_becomes_a_response_first(
 
 
 @pytest.mark.parametrize("names", [True, False], ids=["capture", "digest"])
-def test_what_a_revisit_needs_stays_if_that_cannot_be_restored(
-    new_warc, tmp_path, names
-):
+def test_original_is_kept_if_its_revisit_cannot_be_restored(new_warc, tmp_path, names):
     """The capture that it names has another payload, or is one of those that are read
     to find which has the digest that it names alone."""
     warc = new_warc("one.warc", packed=False)
@@ -193,7 +191,7 @@ def test_what_a_revisit_needs_stays_if_that_cannot_be_restored(
 
 
 @pytest.mark.parametrize("how", ["cut off", "gone"])
-def test_nothing_leaves_if_a_file_cannot_be_read_again(collection, monkeypatch, how):
+def test_file_damaged_during_a_removal_stops_it(collection, monkeypatch, how):
     """It is damaged while others' revisits become responses."""
     one = collection / "one.warc.gz"
 
@@ -223,7 +221,7 @@ def test_nothing_leaves_if_a_file_cannot_be_read_again(collection, monkeypatch, 
     assert "one.warc.gz" in str(done["files_left"])
 
 
-def test_what_replay_shows_as_a_url_that_leaves_is_told(new_warc, tmp_path):
+def test_urls_equal_in_replay_are_reported_as_near_misses(new_warc, tmp_path):
     near = [
         "http://a.example/p?b=1#top",
         "http://www.A.example/p?b=1",
@@ -242,7 +240,7 @@ def test_what_replay_shows_as_a_url_that_leaves_is_told(new_warc, tmp_path):
     assert (len(again["records"]), again["near_misses"]) == (3, [])
 
 
-def test_only_what_has_left_is_told(new_warc, tmp_path):
+def test_removal_reports_only_the_records_that_left(new_warc, tmp_path):
     """Where one of two files would be written is a directory."""
     for name in ("kept", "open"):
         warc = new_warc(f"{name}.warc.gz")
@@ -260,7 +258,7 @@ def test_only_what_has_left_is_told(new_warc, tmp_path):
     assert PAGE + b"kept" in everything(before)
 
 
-def test_what_nothing_has_is_told(collection):
+def test_removal_of_an_unknown_url_is_reported(collection):
     words = ["remove", collection, "--url", "http://nowhere.example/"]
     told = "frontier: nothing to remove was found in the files given"
     for more in ([], ["--yes"]):
@@ -344,7 +342,7 @@ def captures(directory):
 
 
 @pytest.mark.parametrize("more", [[], ["--yes"]])
-def test_what_has_the_same_payload_and_stays_is_counted(collection, more):
+def test_captures_left_with_the_removed_payload_are_counted(collection, more):
     done = run("remove", collection, "--url", TARGET, *more)
     assert done["payloads_left"] == {in_hex(sha1(PAGE)): 1}
     if more:

@@ -107,7 +107,7 @@ def test_a_wacz_that_another_process_writes_stays_and_is_named(package):
     assert wacz.read_bytes() == was
 
 
-def test_nothing_leaves_while_a_wacz_cannot_be_read(package):
+def test_unreadable_wacz_stops_the_removal(package):
     wacz = package / "one.wacz"
     data = bytearray(wacz.read_bytes())
     data[400] ^= 0xFF
@@ -249,7 +249,9 @@ def test_by_a_url_and_of_conditional_requests_it_is_forgotten(collection, before
     assert set(index.hash(index.keys.history())) == {"url:4"}
 
 
-def test_nothing_leaves_while_a_crawl_runs(collection, before_files):
+def test_removal_is_refused_while_a_crawl_of_the_collection_runs(
+    collection, before_files
+):
     index = collection
     index.store.call(Call.command("SADD", index.keys.uncommitted(), "crawl-3"))
     was = {path.name: path.read_bytes() for path in before_files.iterdir()}

@@ -24,7 +24,7 @@ def deduplicated(before, tmp_path):
     return out
 
 
-def test_what_an_index_lists_is_restored(before, deduplicated, tmp_path):
+def test_records_listed_in_a_cdx_index_are_restored(before, deduplicated, tmp_path):
     index, again = tmp_path / "some.cdxj", tmp_path / "again"
     lines = (deduplicated / "two.cdxj").read_text().splitlines(keepends=True)
     (chosen,) = [line for line in lines if "b.example/other" in line]
@@ -42,7 +42,7 @@ def test_what_an_index_lists_is_restored(before, deduplicated, tmp_path):
     assert f"{index}:1: " in str(refused.exception)
 
 
-def test_another_selection_is_not_taken_for_done(deduplicated, tmp_path):
+def test_output_of_another_selection_is_not_taken_for_done(deduplicated, tmp_path):
     words = ("restore", deduplicated, "-o", tmp_path / "again", "--url-prefix")
     run(*words, "http://a.example/")
 

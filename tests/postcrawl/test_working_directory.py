@@ -36,7 +36,7 @@ def test_two_commands_at_once_are_refused(before, planned, tmp_path, command):
     run(command, *words)
 
 
-def test_what_has_no_manifests_gets_no_lock(before):
+def test_plan_without_manifests_leaves_no_lock(before):
     was = set(before.iterdir())
     done = CliRunner().invoke(app, ["warc", "plan", str(before)])
 
@@ -47,7 +47,7 @@ def test_what_has_no_manifests_gets_no_lock(before):
     assert set(before.iterdir()) == was
 
 
-def test_what_a_killed_sort_left_is_removed(planned):
+def test_directories_of_a_killed_sort_are_removed(planned):
     for name in ("duckdb-parts", "duckdb-abc"):
         (planned / name).mkdir()
         (planned / name / "part").write_bytes(b"rows")

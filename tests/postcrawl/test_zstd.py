@@ -83,7 +83,7 @@ def test_the_rows_are_those_of_the_same_records_in_gzip(two, packed, tmp_path):
     assert contents(rows(tmp_path / "n")) == contents(rows(tmp_path / "m"))
 
 
-def test_it_is_deduplicated_frame_by_frame_and_restored(two, packed, tmp_path):
+def test_zstd_file_is_deduplicated_by_frame_and_restored(two, packed, tmp_path):
     out, again = tmp_path / "after", tmp_path / "again"
 
     assert run("dedupe", packed, "-o", out)["replaced"] == 2
@@ -173,7 +173,9 @@ def dictionary(data):
     ],
     ids=["cut", "more", "none", "large", "damaged", "empty"],
 )
-def test_what_cannot_be_read_is_named(two, tmp_path, change, reason, left):
+def test_unreadable_zstd_file_is_reported_with_the_reason(
+    two, tmp_path, change, reason, left
+):
     path = frames(records(two[0]), tmp_path / "one.warc.zst")
     path.write_bytes(change(path.read_bytes()))
     code = ExitCode.INCOMPLETE if reason else ExitCode.OK

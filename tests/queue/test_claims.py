@@ -48,7 +48,7 @@ def test_a_url_that_was_seen_is_claimed_by_nobody(client, db, keys, shape):
 
 
 @pytest.mark.parametrize("shape", TESTED)
-def test_what_is_released_is_seen_for_good(client, db, keys, shape):
+def test_released_claim_is_seen_for_good(client, db, keys, shape):
     node = client(shape)
     node.push([claim()])
     db("HDEL", keys.claimed, seen_hash(URL))

@@ -42,7 +42,9 @@ def test_all_letters_are_read_in_their_order(given_up, read):
     "bad",
     [b"", b"\n", b"r\nno queue\n00", b"r\n0:a\n0\x01\xff", b"r\n0:a\n9\x07x", b"\xff"],
 )
-def test_what_cannot_be_read_is_shown_and_stays(given_up, read, blocking, crawl, bad):
+def test_unreadable_dead_letter_is_listed_and_not_revived(
+    given_up, read, blocking, crawl, bad
+):
     given_up(bad)
     (found,) = read()
 

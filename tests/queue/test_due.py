@@ -30,14 +30,14 @@ def test_a_bucket_is_not_before_its_url_and_not_long_after_it(now, wait):
     assert delay == wait
 
 
-def test_what_is_due_in_the_same_part_of_its_wait_shares_a_bucket():
+def test_nearby_due_times_share_a_bucket():
     day = 24 * HOUR
     buckets = {bucket_of(NOW + day + s * 1000, NOW)[0] for s in range(3600)}
 
     assert len(buckets) <= 3
 
 
-def test_nothing_waits_longer_than_the_longest():
+def test_due_delay_is_capped_at_the_longest():
     bucket, delay = bucket_of(1e300, NOW)
 
     assert delay == due.LONGEST
@@ -76,7 +76,7 @@ def test_a_due_time_is_seconds_from_now_or_a_datetime(value, wait):
         (dt.timedelta(1), "is a timedelta"),
     ],
 )
-def test_what_is_no_due_time_is_refused_with_what_it_is(value, why):
+def test_invalid_due_time_is_refused_with_the_reason(value, why):
     with pytest.raises(ValueError, match=why):
         read_due(value, NOW)
 
@@ -88,7 +88,7 @@ def test_the_clock_of_the_server_is_never_said_to_be_behind():
     assert clock() == NOW + 200
 
 
-def test_what_is_not_due_is_counted_as_pushed_and_reserved_by_nobody(
+def test_request_not_yet_due_is_counted_as_pushed_and_not_reserved(
     client, grant, due_push, server_ms
 ):
     node, lease = client(), grant()
@@ -104,7 +104,7 @@ def test_what_is_not_due_is_counted_as_pushed_and_reserved_by_nobody(
     assert node.reserve(lease, 5) == []
 
 
-def test_what_is_due_is_ready_in_its_queue_and_not_before_its_time(
+def test_due_requests_become_ready_in_their_queues_and_not_early(
     client, grant, due_push, server_ms, until_due, db, keys
 ):
     node, lease = client(), grant()
@@ -135,7 +135,7 @@ def test_some_wait_and_some_do_not_in_one_push(client, grant, due_push, new_push
     assert node.scan().waiting == 2
 
 
-def test_only_what_is_due_before_all_else_is_told(client, due_push, server_ms):
+def test_only_a_new_earliest_due_time_is_reported(client, due_push, server_ms):
     node, now = client(), server_ms()
 
     def told(url, when):
@@ -199,7 +199,7 @@ def last_due(db, keys):
     return float(db("ZSCORE", keys.due, bucket))
 
 
-def test_what_is_put_again_is_ended_and_waits_in_one_step(
+def test_put_again_acks_the_reservation_and_queues_its_item_once(
     client, grant, server_ms, until_due, db, keys
 ):
     node, lease = client(), grant()

@@ -69,7 +69,7 @@ def waiting(db, keys):
     return waiting
 
 
-def test_what_is_meant_is_due_now_and_nothing_else(
+def test_hasten_makes_only_matching_requests_due_now(
     wait, hasten, waiting, server_ms, until_due, client, grant
 ):
     wait(["a", "b", "news-1", "news-2"])
@@ -101,7 +101,7 @@ def test_a_long_list_is_gone_through_once(wait, hasten, waiting):
     assert {path[-1] for path in first} == {"3"}
 
 
-def test_what_is_due_already_is_left_alone(wait, hasten, waiting, until_due):
+def test_hasten_skips_requests_already_due(wait, hasten, waiting, until_due):
     wait(["a"], days=-1)
     before = waiting()
     until_due(*before)
@@ -110,7 +110,7 @@ def test_what_is_due_already_is_left_alone(wait, hasten, waiting, until_due):
     assert waiting() == before
 
 
-def test_nothing_is_changed_where_nothing_is_meant(wait, hasten, waiting):
+def test_hasten_without_a_match_changes_nothing(wait, hasten, waiting):
     wait(["a", "b"])
     before = waiting()
 
@@ -120,7 +120,7 @@ def test_nothing_is_changed_where_nothing_is_meant(wait, hasten, waiting):
     assert waiting() == before
 
 
-def test_what_cannot_be_read_stays_where_it_is_and_counts(wait, hasten, keys, db):
+def test_unreadable_waiting_items_are_kept_and_counted(wait, hasten, keys, db):
     wait(["a"])
     (bucket,) = db("ZRANGE", keys.due, 0, -1)
     name = keys.waiting(bucket.decode())

@@ -57,7 +57,7 @@ def test_a_record_is_read_as_it_was_written_on_whichever_clock():
         msgpack.packb([0, 0, 0, 0, 0, "", 10**16, 0, 0]),
     ],
 )
-def test_what_nobody_here_writes_is_no_record(value):
+def test_invalid_host_record_is_refused_and_not_counted_as_failed(value):
     with pytest.raises(CodecError):
         read(value)
     assert failed({b"a.example": value, b"b.example": FAILED.packed()}) == {
@@ -80,7 +80,7 @@ def test_only_the_holder_writes_and_what_is_over_goes(note, grant, keys, db, blo
     assert not db("EXISTS", keys.hosts)
 
 
-def test_nothing_is_reserved_of_a_host_whose_record_was_not_read(client, grant, note):
+def test_reserve_is_refused_while_a_host_record_is_unread(client, grant, note):
     node, lease, wanted = client(), grant(), {"0:a.example": 2, "0:b.example": 2}
     node.push_urls([b"1", b"2"])
     note(lease, {HOST: FAILED})

@@ -68,7 +68,7 @@ def same(a, b):
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
-def test_what_goes_in_comes_out_with_its_types(meta):
+def test_decoded_record_keeps_its_values_and_types(meta):
     record = {"url": "http://a.example/", "meta": meta}
 
     assert same(decode(encode(record)), record)
@@ -197,7 +197,7 @@ def test_the_text_of_a_link_is_text():
     assert same(record["meta"], {"link_text": "to "})
 
 
-def test_another_time_zone_becomes_its_offset():
+def test_custom_time_zone_is_stored_as_its_offset():
     class Zone(dt.tzinfo):
         def utcoffset(self, when):
             return dt.timedelta(hours=2)
@@ -248,7 +248,7 @@ class Level(enum.IntEnum):
         ({"flags": [Unknown()]}, "flags"),
     ],
 )
-def test_what_cannot_be_stored_is_named_by_its_key(record, where):
+def test_value_that_cannot_be_stored_is_reported_by_its_key(record, where):
     with pytest.raises(NotSerializable) as caught:
         encode({"url": "http://a.example/", **record})
 

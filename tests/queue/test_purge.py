@@ -69,9 +69,7 @@ ODD = (PATTERN, r"\.example/1/")
 
 
 @pytest.mark.parametrize("count", [1, 2, WINDOW, 2 * WINDOW + 7])
-def test_what_a_pattern_excludes_leaves_and_the_rest_keeps_its_order(
-    fill, left, purge, scan, count
-):
+def test_purge_by_pattern_keeps_the_order_of_the_rest(fill, left, purge, scan, count):
     urls = pages(count)
     fill(urls)
     plan = purge(ODD, dry=True)
@@ -107,9 +105,7 @@ def test_a_queue_that_becomes_empty_is_no_queue_any_more(fill, purge, db, keys):
     assert db("EXISTS", keys.queues, keys.ready(A)) == 0
 
 
-def test_where_queues_are_of_domains_a_host_is_looked_for_in_its_items(
-    fill, left, purge
-):
+def test_purge_by_host_reads_the_items_of_domain_queues(fill, left, purge):
     fill(pages(3, "x.a.example") + pages(3, "y.a.example"))
     config = Config(partitions=16, queue_key="domain")
 
@@ -117,7 +113,7 @@ def test_where_queues_are_of_domains_a_host_is_looked_for_in_its_items(
     assert left() == pages(3, "y.a.example")
 
 
-def test_what_is_taken_out_meanwhile_is_no_matter(
+def test_purge_keeps_all_other_urls_while_some_are_reserved(
     fill, left, purge, blocking, keys, grant, monkeypatch
 ):
     urls = pages(2 * WINDOW)
@@ -139,9 +135,7 @@ def test_what_is_taken_out_meanwhile_is_no_matter(
     assert done.skipped > 0
 
 
-def test_what_waits_for_its_time_leaves_too_and_its_bucket_with_the_last(
-    purge, scan, db, keys
-):
+def test_purge_removes_waiting_urls_and_their_empty_bucket(purge, scan, db, keys):
     for bucket, urls in (("5000", pages(6)), ("7000", pages(3)[1:2])):
         elements = [f"{A}\n".encode() + item(url) for url in urls]
         db("RPUSH", keys.waiting(bucket), *elements)

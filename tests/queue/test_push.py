@@ -96,7 +96,7 @@ def test_bloom_alone_loses_few_and_never_queues_twice(client):
     assert node.scan().pushed == first.count("n")
 
 
-def test_where_there_is_a_set_bloom_loses_nothing(client):
+def test_bloom_with_a_set_queues_every_new_url(client):
     node = client("bloom+set")
     every = some(20_000)
 
@@ -242,7 +242,7 @@ def test_a_call_for_many_partitions_is_as_much_work_as_one_for_a_few(
 
 @pytest.mark.parametrize("mode", [FORCE, MARK])
 @pytest.mark.parametrize("shape", [*TESTED, "none"])
-def test_what_one_parent_forces_is_queued_once_until_its_ids_go(
+def test_forced_push_is_queued_once_until_its_id_is_removed(
     client, new_push, db, keys, shape, mode
 ):
     node = client(shape)

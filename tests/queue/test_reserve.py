@@ -34,7 +34,7 @@ def test_the_name_of_a_queue_says_priority_and_key(priority, key):
 
 
 @pytest.mark.parametrize("name", ["", "a.example", "x:a.example", ":a"])
-def test_what_is_not_the_name_of_a_queue_is_refused(name):
+def test_invalid_queue_name_is_refused(name):
     with pytest.raises(CodecError, match="not the name of a queue"):
         split_name(name)
 
@@ -87,7 +87,7 @@ def test_a_scan_names_a_key_of_another_type(client, db, keys, key):
     assert caught.value.key == getattr(keys, key)
 
 
-def test_what_is_reserved_is_nobody_elses_until_it_is_acked(client, grant):
+def test_reserved_items_are_not_reserved_again_and_acked_once(client, grant):
     node, lease = client(), grant()
     node.push_urls(numbers(3))
     taken = node.reserve(lease, 3)
@@ -129,7 +129,7 @@ def test_a_queue_says_how_much_it_has_left_and_leaves_when_it_is_empty(
 
 
 @pytest.mark.parametrize("order", list(Order))
-def test_what_is_given_back_comes_again_in_its_old_order(client, grant, order):
+def test_requeued_items_keep_their_old_order(client, grant, order):
     node, lease = client(order=order), grant()
     node.push_urls(numbers(1_200))
     taken = node.reserve(lease, 1_100)
@@ -149,7 +149,7 @@ def test_to_be_given_back_is_no_delivery(client, grant, db, keys):
     assert db("LLEN", keys.dead) == 0
 
 
-def test_what_is_given_back_makes_its_queue_known_again(client, grant, db, keys):
+def test_requeued_item_registers_its_queue_again(client, grant, db, keys):
     node, lease = client(), grant()
     node.push_urls(numbers(1), queue="4:a")
     taken = node.reserve(lease, queue="4:a")
@@ -222,7 +222,7 @@ def start(node, reservations):
     node.store.call(marks_call(node.keys, ids))
 
 
-def test_what_ran_when_its_node_ended_counts_and_what_was_beside_it_a_third(
+def test_running_request_counts_as_a_delivery_and_its_neighbour_a_third(
     client, grant, db, keys
 ):
     node = client()
@@ -237,7 +237,7 @@ def test_what_ran_when_its_node_ended_counts_and_what_was_beside_it_a_third(
     assert ready[0][:1] == b"1", "it comes first again"
 
 
-def test_what_is_beside_nodes_that_end_is_given_up_after_nine_times(
+def test_request_beside_ended_nodes_is_given_up_after_nine_takeovers(
     client, grant, db, keys
 ):
     node = client()
@@ -253,7 +253,7 @@ def test_what_is_beside_nodes_that_end_is_given_up_after_nine_times(
     assert db("LRANGE", keys.dead, 0, -1) == [b"delivered 3 times\n0:a.example\n80"]
 
 
-def test_what_nobody_knows_more_of_counts_in_full_beside_thirds(
+def test_takeover_without_a_note_counts_a_full_delivery_beside_thirds(
     client, grant, db, keys
 ):
     node = client()
@@ -277,9 +277,7 @@ def test_more_than_one_call_can_take_is_reclaimed(client, grant):
     assert [r.item[1:] for r in node.reserve(alive, count)] == numbers(count)
 
 
-def test_what_is_buried_goes_to_the_dead_letter_with_its_reason(
-    client, grant, db, keys
-):
+def test_buried_item_becomes_a_dead_letter_with_its_reason(client, grant, db, keys):
     node, lease = client(), grant()
     node.push_urls(numbers(1))
     (taken,) = node.reserve(lease)

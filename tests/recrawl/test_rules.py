@@ -98,7 +98,7 @@ BROKEN = {
 }
 
 
-def test_what_is_wrong_is_said_with_file_and_line(written):
+def test_invalid_recrawl_rule_names_the_file_and_line(written):
     for text, (line, reason) in BROKEN.items():
         path = written(text)
 

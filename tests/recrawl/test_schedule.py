@@ -113,7 +113,7 @@ def test_marks_of_payload_and_of_text_are_not_compared():
     ]
 
 
-def test_what_a_status_says_of_the_page():
+def test_status_maps_to_page_same_gone_or_failed():
     said = {Answer.PAGE: (200, 301), Answer.SAME: (304,), Answer.GONE: (404, 410)}
     said[Answer.FAILED] = (0, 403, 429, 500, 503)
 
@@ -133,7 +133,7 @@ states = st.builds(
 
 
 @given(states)
-def test_what_is_packed_comes_back(state):
+def test_packed_state_unpacks_to_the_same_state(state):
     packed = state.packed()
 
     assert len(packed) == SIZE <= 12
@@ -141,7 +141,7 @@ def test_what_is_packed_comes_back(state):
 
 
 @given(st.binary(max_size=30) | st.none() | st.text() | st.integers() | states)
-def test_what_is_not_a_state_is_none(value):
+def test_unpacked_state_is_within_bounds_or_missing(value):
     found = State.unpacked(value.packed()[:-1] if isinstance(value, State) else value)
 
     assert found is None or (LEAST <= found.interval <= MOST and found.gone <= 3)

@@ -39,7 +39,7 @@ def test_a_clock_is_no_change(one, other):
         (b"News", b"Old news"),
     ],
 )
-def test_what_a_reader_sees_is_a_change(changed):
+def test_visible_change_alters_the_text_digest(changed):
     before = page(b"a1", b"12:00")
 
     assert text_digest(before.replace(*changed)) != text_digest(before)
@@ -51,7 +51,7 @@ def test_white_space_tags_and_case_are_no_change():
     assert text_digest(one) == text_digest(b"<div class=x>TO be or</div> <b>not</b>")
 
 
-def test_what_is_less_than_something_is_text():
+def test_less_than_sign_is_kept_as_text():
     assert text_digest(b"if a < b then c") != text_digest(b"if a < d then c")
     assert text_digest(b"1 <2 and 3") != text_digest(b"1 <2 and 4")
 

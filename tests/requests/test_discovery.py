@@ -31,7 +31,7 @@ def carried(value, **meta):
     return Request("http://a.example/x", meta={META: value, **meta})
 
 
-def test_it_is_the_same_on_the_node_that_takes_the_request():
+def test_discovery_survives_the_store():
     spider = Spider("s")
     request = carried([PAGE, "LL", SEED, 0], redirect_urls=[PAGE + "2"])
 
@@ -78,13 +78,13 @@ def test_hops_are_counted_where_they_are_too_many_to_write_out():
         {"a": 1},
     ],
 )
-def test_what_is_not_as_it_is_written_here_is_not_believed(value):
+def test_malformed_discovery_meta_is_ignored(value):
     found = found_of(carried(value, depth=1))
 
     assert found == Found("", None, "")
 
 
-def test_of_requests_that_carry_nothing():
+def test_hops_of_requests_without_discovery_meta():
     robots = Request("http://a.example/robots.txt", callback=NO_CALLBACK)
     media = Request("http://a.example/a.png", callback=NO_CALLBACK)
     fed = Request("http://a.example/")

@@ -222,7 +222,7 @@ def test_no_constructor_runs(items, there_and_back):
     assert items.Product.made == made
 
 
-def test_what_is_cached_is_computed_again(items, there_and_back):
+def test_cached_property_is_computed_again_after_the_store(items, there_and_back):
     product = items.Product("name", [7])
     assert product.first == 7
 
@@ -257,7 +257,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_would_not_be_the_same_is_refused(items, codec_of, name):
+def test_object_that_cannot_round_trip_is_refused_with_a_reason(items, codec_of, name):
     make, reason = REFUSED[name]
 
     with pytest.raises(NotSerializable, match=reason) as caught:
@@ -326,7 +326,7 @@ def test_a_hostile_item_imports_and_makes_nothing(codec_of, module, name, conten
     assert not {"deleting", "shop.__main__", "shop.leaving"} & set(sys.modules)
 
 
-def test_the_reason_of_a_refusal_is_told(codec_of):
+def test_refused_class_error_names_the_class_and_the_setting(codec_of):
     with pytest.raises(CodecError, match=r"os\.system, and FRONTIER_ITEM_MODULES"):
         codec_of("shop").decode(hostile("os", "system"))
 
@@ -343,7 +343,7 @@ def test_an_instance_without_a_class_is_refused(codec_of, inner):
             one(item)
 
 
-def test_where_no_class_is_looked_up_an_item_is_read_all_the_same(items, codec_of):
+def test_item_is_read_without_looking_up_its_classes(items, codec_of):
     meta = {items.Key("h", 1): {items.Color.RED}, "page": items.Page("u")}
     item = codec_of("shop").encode({"url": "http://a.example/", "meta": meta})
 

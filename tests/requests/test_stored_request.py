@@ -262,7 +262,7 @@ class Hostile(Site, Mixin):
         *("missing", "", b"parse", 7),
     ],
 )
-def test_nothing_but_a_callback_of_the_spider_is_called(part, name):
+def test_stored_callback_name_outside_the_spiders_callbacks_is_refused(part, name):
     spider = Hostile()
     spider.later = spider.parse_page
 
@@ -277,7 +277,7 @@ def test_nothing_but_a_callback_of_the_spider_is_called(part, name):
         *("of_class", "static", "of_mixin", "decorated", "slow"),
     ],
 )
-def test_what_the_spider_wrote_is_called(name):
+def test_stored_callback_name_of_a_spider_method_is_accepted(name):
     assert from_record({"url": URL, "callback": name}, Hostile()).callback is not None
 
 
@@ -292,7 +292,7 @@ def test_what_the_spider_wrote_is_called(name):
         (RedisSpider, set()),
     ],
 )
-def test_of_a_class_of_scrapys_its_callbacks_are_called_and_nothing_else(cls, names):
+def test_only_response_and_failure_methods_of_base_spiders_are_callbacks(cls, names):
     class Mine(cls):
         name = "mine"
 
@@ -323,7 +323,7 @@ def test_schemes_are_those_that_are_allowed(spider, url):
 
 
 @pytest.mark.parametrize("name", sorted(STEERING))
-def test_what_steers_where_bytes_go_is_taken_only_if_it_is_allowed(spider, name):
+def test_steering_meta_is_refused_unless_allowed(spider, name):
     record = {"url": URL, "meta": {name: "http://127.0.0.1:1/", "depth": 1}}
     with pytest.raises(CodecError, match=f"its meta {name} .*FRONTIER_STORED_META"):
         from_record(record, spider)

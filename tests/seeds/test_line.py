@@ -69,7 +69,7 @@ def test_a_line_is_a_url_or_an_object_or_nothing():
         (line(callback="a.b"), "callback that is not the name of"),
     ],
 )
-def test_what_is_no_seed_is_told_why(text, reason):
+def test_invalid_seed_reports_why(text, reason):
     with pytest.raises(SeedFault, match=reason):
         read_line(text)
 
@@ -106,7 +106,7 @@ def test_a_callback_has_to_be_one_of_the_spider():
         pushes_of(Seed(URL, callback="parse_x"))
 
 
-def test_what_is_too_large_is_a_fault():
+def test_oversized_seed_is_refused():
     with pytest.raises(SeedFault, match="can be stored: the request takes"):
         pushes_of(Seed(URL, body="x" * (5 << 20)))
 

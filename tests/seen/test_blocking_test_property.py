@@ -181,7 +181,9 @@ def compare(stores, tiers, capacity, batches):
 
 @settings(max_examples=20)
 @given(st.sampled_from(TIERS), st.integers(1, 3_000), batches(CLIENTS))
-def test_by_turns_eight_clients_are_told_the_same(stores, tiers, capacity, batches):
+def test_seen_verdicts_of_eight_clients_match_a_python_set(
+    stores, tiers, capacity, batches
+):
     compare(stores, tiers, capacity, batches)
 
 

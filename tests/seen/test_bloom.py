@@ -57,7 +57,7 @@ def test_new_urls_called_seen_stay_under_the_bound_over_generations():
     assert 0 < false < 0.01 * len(urls)
 
 
-def test_what_was_added_is_seen_in_every_generation():
+def test_added_urls_stay_seen_across_generations():
     bloom = Filter(capacity=50, error_rate=0.001)
     urls = [b"%d" % n for n in range(3_000)]
     for url in urls:

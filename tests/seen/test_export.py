@@ -95,7 +95,7 @@ def make(blocking, unique):
 
 
 @pytest.mark.parametrize("tiers", ["set", "bloom", "bloom,set"])
-def test_what_one_crawl_saw_the_next_has_seen(make, tmp_path, tiers):
+def test_exported_urls_are_seen_by_the_importing_crawl(make, tmp_path, tiers):
     old, new = make("old", tiers), make("new", tiers)
     assert set(old.push(0, 5_000)) == {"n"}
 
@@ -111,9 +111,7 @@ def test_what_one_crawl_saw_the_next_has_seen(make, tmp_path, tiers):
     ]
 
 
-def test_a_set_needs_no_filters_and_goes_into_filters_but_not_the_other_way(
-    make, tmp_path
-):
+def test_set_export_fits_every_tier_but_a_bloom_export_needs_bloom(make, tmp_path):
     old, new, filters = make("old"), make("new", "set"), make("filters", "bloom")
     old.push(0, 3_000)
     old.export(tmp_path / "f")
@@ -127,7 +125,7 @@ def test_a_set_needs_no_filters_and_goes_into_filters_but_not_the_other_way(
         make("without", "set").take(tmp_path / "g")
 
 
-def test_what_was_given_up_is_carried_over_by_its_filters(make, tmp_path):
+def test_given_up_set_is_exported_through_its_bloom_filters(make, tmp_path):
     old, new = make("old"), make("new")
     old.push(0, 3_000)
     old.give_up(1)
@@ -252,7 +250,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("reason", BROKEN)
-def test_what_is_no_whole_file_is_refused_with_a_reason(tmp_path, reason):
+def test_invalid_export_file_is_refused_with_a_reason(tmp_path, reason):
     path = tmp_path / "broken"
     for given in BROKEN[reason]:
         if isinstance(given, bytes):
@@ -280,7 +278,7 @@ def test_every_cut_and_every_changed_byte_is_an_error(make, tmp_path):
             Import(path, FINGERPRINTER)
 
 
-def test_another_version_and_other_rules_are_refused(tmp_path):
+def test_export_of_other_version_hash_or_fingerprinter_is_refused(tmp_path):
     for facts, what in (
         ({"version": 2}, "version 2, but 4"),
         ({"hash": "sha1"}, "hash 'sha1'"),

@@ -24,7 +24,7 @@ def test_the_last_half_of_the_size_is_never_forgotten(size):
     assert all(recent.add(n) for n in range(10 * size - size // 2 + 1, 10 * size))
 
 
-def test_what_was_not_asked_for_in_a_long_time_is_forgotten():
+def test_oldest_key_is_forgotten_beyond_the_size():
     recent = Recent(10)
     for n in range(100):
         recent.add(n)

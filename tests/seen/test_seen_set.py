@@ -105,7 +105,7 @@ def test_each_tier_says_what_it_has(blocking, opened, push, keys, tiers):
 
 
 @pytest.mark.parametrize("tiers", ["set", "bloom,set"])
-def test_what_is_forgotten_is_new_again(blocking, opened, crawl, push, keys, tiers):
+def test_forgotten_urls_are_new_again(blocking, opened, crawl, push, keys, tiers):
     config, store = opened(tiers), blocking()
     push(config, MARKS[:2_000])
     some = MARKS[1_300:2_100]

@@ -46,7 +46,7 @@ def fill(blocking, crawl):
     return fill
 
 
-def test_what_both_tiers_have(blocking, crawl, fill):
+def test_bloom_and_set_tiers_report_urls_sizes_and_outlook(blocking, crawl, fill):
     shape = fill("bloom,set", 6_000)
     tiers = look_at_tiers(blocking(), crawl, shape, 3_600)
     state = tiers.state
@@ -73,20 +73,18 @@ def test_bloom_alone_tells_what_it_may_have_lost(blocking, crawl, fill):
     assert tiers.outlook is None
 
 
-def test_of_a_crawl_that_has_seen_nothing_there_is_nothing_to_tell(
-    blocking, crawl, fill
-):
+def test_empty_crawl_has_no_tiers_outlook(blocking, crawl, fill):
     tiers = look_at_tiers(blocking(), crawl, fill("bloom,set", 0), 100.0)
 
     assert (tiers.state.urls, tiers.outlook) == (0, None)
 
 
 @pytest.mark.parametrize("shape", [{}, None, {"FRONTIER_PARTITIONS": 4}])
-def test_what_is_not_this_versions_is_left_out(blocking, crawl, shape):
+def test_incomplete_crawl_shape_yields_no_tiers(blocking, crawl, shape):
     assert look_at_tiers(blocking(), crawl, shape, 100.0) is None
 
 
-def test_a_layout_that_is_none_is_left_out(blocking, crawl, fill, db):
+def test_damaged_seen_layout_yields_no_tiers(blocking, crawl, fill, db):
     shape = fill("bloom,set", 1_000)
     db("HSET", crawl.partition(1).seen, "count", "many")
 

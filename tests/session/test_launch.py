@@ -26,7 +26,7 @@ def test_the_environment_may_name_a_run():
 
 
 @pytest.mark.parametrize("value", ["x" * 201, "two\nlines", "\0"])
-def test_what_is_no_id_is_refused_with_the_name_of_the_variable(value):
+def test_invalid_run_id_is_refused_naming_the_variable(value):
     with pytest.raises(ConfigurationError, match="FRONTIER_RUN_ID = "):
         launched({"FRONTIER_RUN_ID": value})
 
@@ -37,7 +37,7 @@ def test_scrapyd_says_it_as_an_argument_of_the_spider():
     assert run_of(Site(), "") == ""
 
 
-def test_what_scrapyd_calls_a_job_is_no_part_of_the_job():
+def test_scrapyd_job_argument_does_not_change_the_job_id():
     one, other = job_of(Site(), {"_job": "abc"}), job_of(Site(), {"_job": "def"})
 
     assert one.id == other.id == job_of(Site(), {}).id

@@ -34,7 +34,7 @@ def said(caplog):
     return said
 
 
-def test_a_project_that_has_set_nothing_is_told_nothing(said):
+def test_project_without_settings_logs_nothing(said):
     settings, lines = said({})
 
     assert settings["SCHEDULER"] == SCHEDULER
@@ -96,7 +96,7 @@ def test_a_queue_of_scrapy_redis_is_an_order(said, queue, order):
 
 
 @pytest.mark.parametrize("persists", [True, False])
-def test_what_persisted_is_kept(said, persists):
+def test_scheduler_persist_becomes_keep_frontier(said, persists):
     settings, _ = said({**REDIS, "SCHEDULER_PERSIST": persists})
 
     assert settings["FRONTIER_KEEP_FRONTIER"] is persists
@@ -138,7 +138,7 @@ def test_a_spider_that_is_fed_waits_for_start_urls(said):
         {"STATS_CLASS": "scrapy_redis.stats.RedisStatsCollector"},
     ],
 )
-def test_what_was_set_in_vain_is_said_in_a_warning(said, ignored):
+def test_ignored_setting_logs_a_warning(said, ignored):
     _, lines = said(ignored)
 
     ((level, text),) = lines
@@ -156,7 +156,7 @@ def test_what_was_set_in_vain_is_said_in_a_warning(said, ignored):
         {"SCHEDULER": SCHEDULER},
     ],
 )
-def test_what_changes_nothing_is_not_spoken_of(said, idle):
+def test_harmless_setting_of_another_scheduler_logs_nothing(said, idle):
     assert said(idle)[1] == []
 
 

@@ -47,7 +47,7 @@ from frontier.status.figures import ERROR_KINDS
         (HostGivenUp(), None),
     ],
 )
-def test_each_error_has_a_kind_and_what_is_not_allowed_is_none(error, kind):
+def test_error_kinds_exclude_requests_that_were_refused(error, kind):
     assert outcome_of(error).kind == kind
 
 
@@ -116,7 +116,7 @@ def test_the_slowest_hosts_are_named_first_and_memory_is_bounded():
     assert second == ("h5999", [1, 5.999])
 
 
-def test_what_is_reported_has_a_bounded_size():
+def test_outcomes_report_has_a_bounded_size():
     made = Outcomes()
     for number in range(100):
         host = f"{number:03}" + "x" * 300

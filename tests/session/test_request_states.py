@@ -9,7 +9,7 @@ from frontier.node.delivery import Delivery
 from frontier.session.session import RequestStates
 
 
-def test_what_is_adopted_goes_with_its_request():
+def test_adopted_delivery_is_freed_with_its_request():
     states = RequestStates()
     child = Delivery(parents=(Delivery(),), request=Request("http://a/"))
     taken = child.take()

@@ -152,7 +152,7 @@ def test_a_setting_that_is_a_time_is_written_as_one(name, text, seconds):
 
 @each("text", ["1x", "", "soon", "nan", "inf", "-1s", True, None])
 @each("name", TIMES)
-def test_what_is_no_time_is_refused_by_each(name, text):
+def test_invalid_time_is_refused_by_every_time_setting(name, text):
     with pytest.raises(ConfigurationError, match=rf"{name.upper()} = .*such as 1h 30m"):
         config_with(name, text)
 
@@ -379,7 +379,7 @@ def test_warcinfo_says_who_crawled_and_how():
 
 
 @pytest.mark.parametrize("wrong", ["[]", "{", {"a b": "c"}, {"a": 1}, 7])
-def test_what_cannot_be_in_a_warcinfo_is_refused(wrong):
+def test_invalid_warcinfo_setting_is_refused(wrong):
     with pytest.raises(ConfigurationError, match="FRONTIER_WARC_INFO"):
         read(warc_info=wrong)
 

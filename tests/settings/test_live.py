@@ -32,7 +32,7 @@ def test_a_value_is_read_as_when_a_node_starts(name, text, value):
 
 @each("name", LIVE)
 @each("text", ["", "x", "-5", "nan", "9" * 30, "1\n", "0" * 600])
-def test_what_is_no_value_is_refused_with_the_name(name, text):
+def test_invalid_live_value_is_refused_naming_the_setting(name, text):
     with pytest.raises(ConfigurationError, match=name):
         value_of(name, text)
 
@@ -56,7 +56,7 @@ def test_scopes_are_those_that_there_are():
         assert value_of(SCOPE, kind) == kind
 
 
-def test_one_host_has_values_of_its_own_of_two_settings_alone():
+def test_only_delay_and_concurrency_can_be_set_per_host():
     assert [name for name, live in LIVE.items() if live.by_host] == [
         "DOWNLOAD_DELAY",
         "CONCURRENT_REQUESTS_PER_DOMAIN",

@@ -95,14 +95,14 @@ def keys(unique, db):
     return keys
 
 
-def test_all_that_a_look_gives_is_described(keys, blocking):
+def test_crawl_and_crawls_documents_match_the_schema(keys, blocking):
     store = blocking()
 
     check("crawl", crawl_document(snapshot(store, keys.namespace, keys.crawl_id)))
     check("crawls", crawls_document(list_crawls(store, keys.namespace)))
 
 
-def test_all_that_a_watch_gives_is_described(keys, blocking, db):
+def test_watch_document_matches_the_schema(keys, blocking, db):
     times = itertools.count(0.0, 60.0)
     watch = Watch(blocking(), keys.namespace, keys.crawl_id, clock=lambda: next(times))
     watch.look()

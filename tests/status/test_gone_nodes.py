@@ -203,7 +203,7 @@ async def test_the_sum_can_be_read_however_long_the_names_of_hosts_are(
     assert look().totals.pages == pages
 
 
-async def test_what_a_process_had_counted_stays_as_another_takes_its_id(
+async def test_totals_keep_counts_of_processes_whose_node_id_is_reused(
     store, db, keys, gone, look
 ):
     def process():

@@ -54,7 +54,7 @@ def test_the_newest_entry_comes_first(look, db, keys):
 
 
 @pytest.mark.parametrize("value", GARBAGE)
-def test_what_no_script_writes_is_left_out_and_counted(look, db, keys, value):
+def test_malformed_membership_entry_is_skipped_and_counted(look, db, keys, value):
     db("RPUSH", keys.membership(), "1 1000 joined 1 a", value)
 
     assert look() == ((MemberEvent(1000, 1, "a", "joined", 1),), 1)
@@ -78,7 +78,7 @@ def test_a_long_log_is_not_read_whole(look, db, keys):
     assert unread == 0
 
 
-def test_each_kind_is_told_with_the_nodes_name():
+def test_membership_message_of_each_kind_names_the_node():
     told = {said_of(MemberEvent(1, 1, "node-7", what)) for what in KINDS}
 
     assert len(told) == len(KINDS)

@@ -157,7 +157,7 @@ def test_a_crawl_whose_key_is_damaged_hides_no_other(crawl, create, db, blocking
     assert newest_crawl(blocking(), crawl.namespace) == "site-1"
 
 
-def test_what_a_duplicate_filter_saw_is_the_newest_only_if_there_is_nothing_else(
+def test_newest_crawl_is_a_dupefilter_only_if_there_is_no_other(
     crawl, create, blocking, look
 ):
     alone = CrawlKeys(crawl.namespace, "alone")
@@ -174,7 +174,7 @@ def test_what_a_duplicate_filter_saw_is_the_newest_only_if_there_is_nothing_else
     assert [c.kind for c in found] == ["dupefilter", "crawl"]
 
 
-def test_live_nodes_share_the_ring_and_others_are_told_apart(
+def test_only_live_nodes_own_partitions_and_node_states_are_reported(
     crawl, create, join, look, db
 ):
     create(crawl)
@@ -248,7 +248,7 @@ NOW = {
 }
 
 
-def test_the_pace_is_that_of_nodes_on_the_map_and_what_is_no_pace_is_none(
+def test_total_pace_adds_up_member_nodes_and_skips_invalid_figures(
     crawl, create, join, look, db
 ):
     pace = {"lately": {"pages": 1.5}, "lately_seconds": 60.0}
@@ -267,7 +267,7 @@ def test_the_pace_is_that_of_nodes_on_the_map_and_what_is_no_pace_is_none(
     assert (seen.totals.lately.pages, seen.totals.lately_seconds) == (4.5, 60.0)
 
 
-def test_what_nodes_have_now_is_that_of_nodes_on_the_map(crawl, create, join, look, db):
+def test_current_totals_add_up_member_nodes_only(crawl, create, join, look, db):
     create(crawl)
     join(crawl, "a", {**REPORT, **NOW})
     join(crawl, "b", {**REPORT, **NOW, "host_seconds": {"a": [3, 3.0]}}, ago=60)
@@ -294,7 +294,7 @@ def test_what_nodes_have_now_is_that_of_nodes_on_the_map(crawl, create, join, lo
     assert totals.host_seconds["b"].mean == 9.5
 
 
-def test_what_a_report_says_of_a_node_is_not_trusted(crawl, create, join, look):
+def test_invalid_figures_of_a_node_report_are_sanitised(crawl, create, join, look):
     create(crawl)
     wrong = {
         "memory_bytes": -1,
@@ -432,7 +432,7 @@ def test_the_crawl_that_a_node_has_entered_is_found(crawl, create, join, blockin
         ([1], 0),
     ],
 )
-def test_what_is_no_count_is_zero(value, number):
+def test_invalid_count_reads_as_zero(value, number):
     assert whole(value) == number
 
 
@@ -440,7 +440,7 @@ def test_what_is_no_count_is_zero(value, number):
     ("value", "number"),
     [(1.5, 1.5), (2, 2.0), ("1", 0.0), (True, 0.0), (-1, 0.0), (10**400, 0.0)],
 )
-def test_what_is_no_measure_is_zero(value, number):
+def test_invalid_measure_reads_as_zero(value, number):
     assert real(value) == number
     assert real(float("nan")) == 0.0
 

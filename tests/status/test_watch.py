@@ -200,7 +200,9 @@ def test_lengths_of_many_queues_are_asked_for_less_often_and_say_how_old_they_ar
     assert watch.look().hosts[0].queued == 15
 
 
-def test_of_many_nodes_all_is_looked_at_less_often(watch, clock, db, keys, monkeypatch):
+def test_crawl_with_many_nodes_is_read_at_the_slow_interval(
+    watch, clock, db, keys, monkeypatch
+):
     monkeypatch.setattr("frontier.status.watch.MANY_NODES", 1)
     told = json.dumps({"opened": 1.0, "seconds": 1.0, "pages": 1})
     for name in ("a", "b"):
@@ -217,7 +219,7 @@ def test_of_many_nodes_all_is_looked_at_less_often(watch, clock, db, keys, monke
     assert watch.look().crawl.totals.pages == 3
 
 
-def test_what_a_partition_says_of_hosts_is_not_trusted(watch, db, keys):
+def test_damaged_host_keys_of_a_partition_do_not_break_the_watch(watch, db, keys):
     part = keys.partition(1)
     db("HSET", part.counts, "ready", 5)
     db("ZADD", part.queues, 0, "no name", 0, b"0:\xff\x1b", 0, "0:fine")
@@ -277,9 +279,7 @@ AT_PAGES = "the limit of 1,000 pages (CLOSESPIDER_PAGECOUNT) at 2.0/s"
         ),
     ],
 )
-def test_one_look_says_how_long_a_crawl_will_last_or_why_it_does_not(
-    seen, view, seconds, basis
-):
+def test_time_left_is_estimated_or_its_absence_explained(seen, view, seconds, basis):
     left = time_left(seen(**view))
 
     assert (left.seconds, left.basis) == (seconds, basis)

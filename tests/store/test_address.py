@@ -57,7 +57,7 @@ def test_a_url_may_name_several_servers(url, kind, servers, service, params):
         ("redis+cluster://a?socket_timeout=soon", "Invalid value"),
     ],
 )
-def test_what_names_no_servers_is_refused(cls, url, reason):
+def test_invalid_cluster_or_sentinel_url_is_refused(cls, url, reason):
     with pytest.raises(ConfigurationError, match=f"^REDIS_URL = .*: .*{reason}"):
         cls.from_settings({"REDIS_URL": url})
 
@@ -119,7 +119,7 @@ def test_files_of_tls_are_looked_at_before_anything_waits_for_them(tmp_path, url
     assert address_of({"REDIS_URL": f"{url}?{name}={tmp_path / 'there'}"})
 
 
-def test_what_no_setting_says_of_a_connection_is_as_with_scrapy_redis():
+def test_connection_defaults_equal_those_of_scrapy_redis():
     theirs = dict(scrapy_redis.defaults.REDIS_PARAMS)
     del theirs["retry_on_timeout"]  # redis warns of it; timeouts are retried
 

@@ -25,7 +25,7 @@ async def test_replies_come_in_the_order_of_the_calls(store, unique):
     assert await store.run(calls) == list(range(1, 501))
 
 
-async def test_nothing_is_decoded(store, unique):
+async def test_replies_are_not_decoded(store, unique):
     await store.call(Call.command("SET", unique, b"\xff\x00"))
 
     assert await store.call(Call.command("GET", unique)) == b"\xff\x00"
@@ -59,7 +59,7 @@ def test_a_thread_has_the_same_contract(blocking, unique):
         store.call(Call.command("LPUSH", unique, "x"))
 
 
-async def test_an_error_in_a_batch_is_told_and_the_rest_has_happened(store, unique):
+async def test_error_in_a_batch_is_raised_after_the_rest_has_run(store, unique):
     calls = [increment(unique), Call.command("LPUSH", unique, 1), increment(unique)]
 
     with pytest.raises(StoreRefused, match="WRONGTYPE"):
@@ -67,14 +67,14 @@ async def test_an_error_in_a_batch_is_told_and_the_rest_has_happened(store, uniq
     assert await store.call(Call.command("GET", unique)) == b"2"
 
 
-async def test_an_error_in_a_script_is_told(store, unique):
+async def test_error_in_a_script_is_raised(store, unique):
     await store.call(Call.command("SET", unique, "text"))
 
     with pytest.raises(StoreRefused, match="WRONGTYPE"):
         await store.call(Call.to("crawl_allot", [unique], ["site"]))
 
 
-async def test_nobody_at_the_address_is_unavailable(tmp_path, stack):
+async def test_address_without_a_server_is_unavailable(tmp_path, stack):
     store = Store.from_settings({"REDIS_URL": f"unix://{tmp_path}/nobody"})
     stack.push_async_callback(store.close)
 
@@ -124,7 +124,7 @@ async def test_a_process_that_is_late_blames_itself_and_no_server(store):
     assert not told
 
 
-async def test_a_server_that_says_nothing_is_told(connect, own_server):
+async def test_silent_server_is_reported_by_the_pulse_each_time(connect, own_server):
     store = connect(own_server)
     await patiently(store, Call.command("PING"))
     told = asyncio.Queue()
@@ -205,7 +205,7 @@ async def test_a_server_that_may_forget_is_refused(connect, own_server):
         check_server(await store.call(memory), store.where)
 
 
-def test_what_a_server_says_is_understood_in_either_form():
+def test_server_info_is_checked_as_a_mapping_or_bytes():
     check_server({"maxmemory_policy": "noeviction"}, "here")
     check_server(b"# Memory\r\nmaxmemory_policy:noeviction\r\n", "here")
     evicts = {"maxmemory_policy": "volatile-ttl"}

@@ -201,7 +201,7 @@ def test_the_server_is_configured_to_keep_what_it_is_given(home):
     store.leave()
 
 
-def test_nobody_else_can_reach_the_files(home):
+def test_store_files_are_private_to_their_owner(home):
     store = EmbeddedStore.join(home)
     for path in (home, home / "store", store.socket):
         assert path.stat().st_mode & 0o777 == 0o700
@@ -210,7 +210,7 @@ def test_nobody_else_can_reach_the_files(home):
     store.leave()
 
 
-def test_what_was_stored_is_there_after_all_have_left(home):
+def test_stored_data_survives_the_last_leave(home):
     store = EmbeddedStore.join(home)
     with contextlib.closing(redis.Redis.from_url(store.url)) as client:
         client.set("k", "v")  # not flushed by us: the shutdown does it
@@ -263,7 +263,7 @@ def test_the_url_works_for_both_clients_whatever_the_name(short_path):
         store.leave()
 
 
-def test_one_directory_is_one_store_by_whatever_path(home, tmp_path, monkeypatch):
+def test_paths_to_one_directory_share_one_store(home, tmp_path, monkeypatch):
     home.mkdir()
     (tmp_path / "link").symlink_to(home)
     monkeypatch.chdir(tmp_path)

@@ -71,7 +71,7 @@ def test_a_namespace_and_a_collection_share_no_key(namespace, collection):
 
 
 @pytest.mark.parametrize("keys", [CRAWL, PARTITION])
-def test_what_one_script_touches_is_in_one_slot_of_a_cluster(keys):
+def test_keys_of_a_crawl_or_partition_share_one_cluster_slot(keys):
     slots = {redis.crc.key_slot(name.encode()) for name in names_of(keys).values()}
 
     assert len(slots) == 1
@@ -91,7 +91,7 @@ def test_a_queue_may_have_any_name_and_stays_in_its_partition():
         )
 
 
-def test_numbers_and_namespaces_are_told_apart():
+def test_partition_tags_differ_by_namespace_crawl_and_number():
     tags = {
         CrawlKeys(namespace, crawl).partition(n).tag
         for namespace in ("a", "b")

@@ -28,7 +28,7 @@ async def test_an_outage_is_waited_for_and_said_once(
     assert "answers again after" in texts[1]
 
 
-async def test_what_may_not_happen_twice_is_not_repeated(connect, own_server):
+async def test_plain_call_is_not_repeated_in_an_outage(connect, own_server):
     outage_retry = OutageRetry(connect(own_server))
     own_server.kill()
 
@@ -36,7 +36,7 @@ async def test_what_may_not_happen_twice_is_not_repeated(connect, own_server):
         await outage_retry.call(PING)
 
 
-async def test_nothing_to_do_needs_no_store(connect, own_server):
+async def test_empty_retry_needs_no_store(connect, own_server):
     outage_retry = OutageRetry(connect(own_server))
     own_server.kill()
 

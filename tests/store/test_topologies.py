@@ -398,9 +398,7 @@ async def test_sentinels_new_primary_is_found(connect, stack, unique):
     assert thread.call(Call.command("GET", unique)) == b"y"
 
 
-async def test_what_was_in_use_when_the_primary_changed_does_not_lead_back(
-    connect, stack
-):
+async def test_stale_connection_is_dropped_after_a_sentinel_failover(connect, stack):
     """The old one takes writes for seconds more, until Sentinel makes it follow."""
     servers = SentinelServers()
     stack.callback(servers.remove)

@@ -112,7 +112,7 @@ def test_a_pattern_is_looked_for_anywhere_in_the_url():
         ("other", "x", "not a kind"),
     ],
 )
-def test_what_cannot_be_excluded_is_refused_with_a_reason(kind, value, said):
+def test_invalid_exclusion_is_refused_with_a_reason(kind, value, said):
     with pytest.raises(ConfigurationError, match=said):
         rule_of(kind, value)
 
@@ -190,6 +190,6 @@ def test_the_worst_url_takes_no_long_time(pattern):
     assert time.process_time() - began < 1.0
 
 
-def test_no_more_of_a_url_is_looked_at():
+def test_pattern_beyond_the_first_part_of_a_url_is_not_found():
     rule = (PATTERN, "needle")
     assert why("http://a.example/" + "x" * LOOKED + "needle", rule) is None

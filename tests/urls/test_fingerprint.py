@@ -31,7 +31,7 @@ def agrees(url):
 
 @given(LIKELY)
 @settings(max_examples=500)
-def test_what_is_quick_is_scrapys_fingerprint_bit_for_bit(url):
+def test_quick_fingerprint_equals_that_of_scrapy(url):
     agrees(url)
 
 
@@ -71,5 +71,5 @@ def test_common_urls_are_quick(url):
         "http://example.com:012345/",
     ],
 )
-def test_what_only_w3lib_can_tell_is_left_to_it(url):
+def test_urls_that_need_w3lib_are_not_canonicalised_quickly(url):
     assert canonical(url) is None

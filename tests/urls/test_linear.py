@@ -106,7 +106,7 @@ DEEP |= {"open-then-closed", "open-among-others"}
 
 
 @pytest.mark.parametrize("name", OF_LXML)
-def test_what_is_hostile_to_the_parser_takes_the_reactor_a_bounded_time(name):
+def test_hostile_page_takes_the_parser_a_bounded_time(name):
     text = OF_LXML[name](INLINE)
     begin = time.thread_time()
     with pytest.raises(PageCut) if name in DEEP else contextlib.nullcontext():
@@ -176,7 +176,7 @@ def test_an_expression_takes_time_in_proportion(expression, methods):
                 assert grows_with(work, partial(make, piece), SIZE), (method, piece)
 
 
-def test_what_grows_faster_is_found():
+def test_growth_check_finds_a_superlinear_expression():
     old = re.compile(r"\s*([^\s,]\S*[^\s,]|[^\s,])(?:\s+[^,]*)?(?:,|$)")
 
     assert not grows_with(tried(old, "finditer"), repeated(" "), 1 << 6, attempts=2)

@@ -65,7 +65,7 @@ def test_a_link_is_found_wherever_it_stands(markup):
         "http://[::1",
     ],
 )
-def test_what_leads_nowhere_is_left_out_and_the_rest_stays(link):
+def test_link_without_a_web_address_is_skipped_and_the_rest_kept(link):
     markup = f"<a href='{link}'></a><a href='/next'></a>"
 
     assert of_html(markup) == ["http://a.example/next"]
@@ -112,7 +112,7 @@ def test_links_are_relative_to_the_base_of_the_page(base, expected):
     assert of_html(f"<head><base href='{base}'></head><a href=y>") == [expected]
 
 
-def test_another_scheme_may_be_written_in_capitals():
+def test_uppercase_scheme_of_a_link_is_accepted():
     assert of_html("<a href='HTTPS://b.example/X'>") == ["https://b.example/X"]
 
 
@@ -133,7 +133,7 @@ def test_a_style_sheet_leads_to_what_it_imports_and_shows():
     ]
 
 
-def test_what_is_neither_page_nor_style_leads_nowhere():
+def test_response_that_is_not_html_or_is_empty_has_no_links():
     link = b"<a href='/x'>"
 
     assert links_of(Response(BASE, body=link)) == []
@@ -141,7 +141,7 @@ def test_what_is_neither_page_nor_style_leads_nowhere():
     assert links_of(HtmlResponse(BASE, body=b"")) == []
 
 
-def test_what_a_page_embeds_is_told_from_what_it_leads_to():
+def test_embedded_resources_are_separated_from_page_links():
     page = (
         "<link rel='Stylesheet' href='a.css'><link rel=canonical href=/canonical>"
         "<link rel=next href=/next><link rel='shortcut icon' href=i.ico>"

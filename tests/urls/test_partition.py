@@ -96,7 +96,7 @@ def test_shards_are_spread_evenly_over_the_partitions():
     assert len({shard.partition for shard in shards_of("a.example", 8, 4)}) == 4
 
 
-def test_the_parts_of_a_host_are_no_more_than_the_host_may_have():
+def test_node_gets_its_share_of_the_concurrency_of_a_sharded_host():
     whole = Concurrency(per_host=8)
 
     def sent(share, **options):
@@ -147,7 +147,7 @@ def test_a_path_that_leads_to_no_callable_is_an_error(path):
 
 
 @pytest.mark.parametrize("value", ["hosts", "", 7, "a..b"])
-def test_what_is_no_queue_key_is_an_error(value):
+def test_invalid_queue_key_is_refused(value):
     with pytest.raises(ConfigurationError, match="host, domain, url, or a module"):
         place(queue_key=value)
 
@@ -184,7 +184,7 @@ def test_a_host_that_cannot_be_is_cut():
     assert len(queue_key(f"http://{'a' * 5_000}/", "host")) == MAX_HOST
 
 
-def test_both_spellings_of_a_default_port_share_a_queue():
+def test_default_ports_of_http_and_https_share_a_queue():
     for kind in ("host", "domain"):
         assert queue_key("http://a.example:80/x", kind) == queue_key(
             "https://a.example/y", kind

@@ -12,12 +12,12 @@ def test_half_of_a_rule_is_not_read():
     assert not is_all
 
 
-def test_what_is_small_enough_is_read_to_its_last_byte():
+def test_robots_txt_within_the_limit_is_read_whole():
     for size in (0, 1, LIMIT):
         assert first_part(b"x" * size) == (b"x" * size, True)
 
 
-def test_of_what_the_server_had_not_ended_the_last_line_is_left_out():
+def test_truncated_robots_txt_loses_its_unfinished_line():
     assert first_part(b"a\r\nb\rc", is_whole=False) == (b"a\r\nb\r", False)
     assert first_part(b"x" * 10, is_whole=False) == (b"", False)
 

@@ -64,7 +64,7 @@ def test_an_ampersand_in_a_cdata_section_is_one():
 
 
 @pytest.mark.parametrize("date", ["yesterday", "9999-12-31T23:59-09:00", "x" * 9999])
-def test_a_date_that_cannot_be_read_is_told_and_costs_no_url(date):
+def test_unreadable_date_is_reported_and_its_url_kept(date):
     found, _, faults = read(urlset(entry("/1", f"<lastmod>{date}</lastmod>")))
 
     assert found == [("http://a.example/1", None)]
@@ -141,7 +141,7 @@ def test_other_encodings_and_gzip_are_read(encoding):
     assert read(gzip.compress(body[:40]) + gzip.compress(body[40:])) == read(body)
 
 
-def test_what_is_cut_or_damaged_is_read_as_far_as_it_goes():
+def test_truncated_or_damaged_sitemap_is_read_as_far_as_possible():
     body = urlset(*[entry(f"/{n}") for n in range(2000)]).encode()
     packed = gzip.compress(body)
 
@@ -179,7 +179,7 @@ def test_urls_of_other_hosts_are_refused_in_one_line():
     "url",
     ["javascript:x", "ftp://a.example/", "http://[", "http:// /", "/" + "x" * 5000],
 )
-def test_what_is_no_url_is_counted(url):
+def test_invalid_url_in_a_sitemap_is_dropped_and_counted(url):
     assert read(urlset(entry(url))) == (
         [],
         set(),
@@ -197,7 +197,7 @@ def test_what_is_no_url_is_counted(url):
         ("<", "is malformed"),
     ],
 )
-def test_what_is_no_sitemap_is_told(body, fault):
+def test_document_other_than_a_sitemap_is_reported(body, fault):
     found, _, faults = read(body)
 
     assert found == []
@@ -225,13 +225,13 @@ def test_entities_of_a_sitemap_are_not_put_in():
         ("<rss><channel><item><link>/1<item><link>/2</link></item>", ["/1", "/2"]),
     ],
 )
-def test_what_is_malformed_costs_no_other_url(body, paths):
+def test_malformed_entry_loses_no_other_url(body, paths):
     found = [url.removeprefix("http://a.example") for url, _ in read(body)[0]]
 
     assert sorted(found) == paths
 
 
-def test_no_more_urls_are_taken_than_the_protocol_allows():
+def test_urls_beyond_the_sitemap_limit_are_dropped_and_reported():
     text = "".join(f"http://a.example/{n}\n" for n in range(MOST_URLS + 1))
 
     found, _, faults = read(text)

@@ -87,13 +87,13 @@ def test_a_directory_and_a_host_may_have_so_many_urls():
     assert some.catches("http://b.example/d/e/9") is None
 
 
-def test_what_is_asked_of_and_not_new_is_not_counted():
+def test_trap_check_alone_does_not_count_a_url():
     some = traps_of(query_urls=2)
     for _ in range(5):
         assert some.catches("http://a.example/?x=1") is None
 
 
-def test_the_store_is_told_in_portions_and_what_it_knows_counts():
+def test_trap_counts_are_reported_in_portions_and_stored_sums_count():
     some, other = traps_of(host_urls=200), traps_of(host_urls=200)
     url = "http://a.example/x"
     told = crowd(some, url, 10)
@@ -107,7 +107,7 @@ def test_the_store_is_told_in_portions_and_what_it_knows_counts():
     assert other.catches(url) == "host"
 
 
-def test_of_many_groups_those_that_are_met_stay(monkeypatch):
+def test_least_recently_met_trap_groups_are_forgotten(monkeypatch):
     monkeypatch.setattr(traps, "MAX_GROUPS", 4)
     some = traps_of(query_urls=1)
     crowd(some, "http://a.example/0?x=1")

@@ -136,7 +136,7 @@ UNLISTED = [
 
 @pytest.mark.parametrize(("header", "value", "reason"), UNLISTED)
 @pytest.mark.parametrize("listed", [False, True])
-def test_a_capture_of_no_date_is_told_and_no_wacz_is_made(
+def test_capture_with_an_invalid_date_is_reported_and_no_wacz_is_made(
     tmp_path, header, value, reason, listed
 ):
     path = a_warc(tmp_path / "warcs", an_exchange(1), an_exchange(2))

@@ -41,7 +41,7 @@ def changed(sound, change, name="changed.wacz", deflated=(), told=None):
     return check(other, note=told.append)
 
 
-def test_what_is_sound_stays_sound(sound):
+def test_repacked_wacz_has_no_faults(sound):
     assert changed(sound, lambda members: None) == []
 
 
@@ -65,7 +65,7 @@ def test_the_command_ends_with_faulty_if_there_are_faults(sound):
         ("indexes/index.idx", "indexes/index.cdx.gz: no .idx leads to its lines"),
     ],
 )
-def test_what_is_missing_is_told(sound, member, complaint):
+def test_missing_member_is_reported(sound, member, complaint):
     assert complaint in changed(sound, lambda members: members.pop(member))
 
 
@@ -114,7 +114,7 @@ def edit(members, change):
         ),
     ],
 )
-def test_json_that_lies_is_told(sound, change, complaint):
+def test_wrong_datapackage_field_is_reported(sound, change, complaint):
     found = changed(sound, lambda members: edit(members, change))
 
     assert any(complaint in text for text in found), found
@@ -139,13 +139,13 @@ def test_a_signature_is_told_and_what_it_is_of_compared(sound, is_of_it):
 
 
 @pytest.mark.parametrize("text", [b"{", b"[" * 100_000, b"\xff", b"3"])
-def test_a_package_that_is_no_json_object_is_told(sound, text):
+def test_malformed_datapackage_json_is_reported(sound, text):
     found = changed(sound, lambda members: members.update({"datapackage.json": text}))
 
     assert any("datapackage.json is " in one for one in found), found
 
 
-def test_an_index_that_points_elsewhere_is_told(sound):
+def test_wrong_offsets_in_the_index_are_reported(sound):
     def shift(members):
         lines = gzip.decompress(members["indexes/index.cdx.gz"])
         other = lines.replace(b'"offset": "', b'"offset": "1')
@@ -171,7 +171,7 @@ def test_an_index_that_points_elsewhere_is_told(sound):
         ("pages/pages.jsonl", b'"ts": "2', b'"ts": "x2', "line 2: ts is not a date"),
     ],
 )
-def test_an_idx_that_leads_elsewhere_is_told(sound, member, old, new, complaint):
+def test_wrong_idx_entry_or_page_date_is_reported(sound, member, old, new, complaint):
     def edited(members):
         assert old in members[member]
         members[member] = members[member].replace(old, new)
@@ -181,7 +181,7 @@ def test_an_idx_that_leads_elsewhere_is_told(sound, member, old, new, complaint)
     assert any(complaint in text for text in found), found
 
 
-def test_what_the_specification_forbids_is_told(sound):
+def test_specification_violations_are_reported(sound):
     def add(members):
         members["archive/old.warc"] = gzip.compress(b"WARC/1.1")
 
@@ -235,7 +235,7 @@ def test_a_revisit_of_another_url_needs_it(tmp_path, write_warc):
     assert complaint.startswith("unresolved revisit in")
 
 
-def test_a_crawl_whose_originals_are_elsewhere_is_told_in_one_line(
+def test_revisits_with_originals_elsewhere_are_reported_in_one_line(
     tmp_path, write_warc
 ):
     first, second = tmp_path / "there" / "1.wacz", tmp_path / "2.wacz"
@@ -260,7 +260,9 @@ def test_a_crawl_whose_originals_are_elsewhere_is_told_in_one_line(
     assert "2 revisits are believed to have their originals in 1.wacz" in told
 
 
-def test_what_cannot_become_a_wacz_is_one_line_and_has_a_code(tmp_path, write_warc):
+def test_failed_wacz_create_prints_one_line_and_sets_the_exit_code(
+    tmp_path, write_warc
+):
     directory = write_warc("c-1", [b"<p>one</p>"])
     (path,) = directory.iterdir()
     (tmp_path / "empty").mkdir()

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [b"<title>One &amp; two</title>", b"<p>two</p>", b"<p>three</p>"]
 
 
-def test_others_accept_it_and_so_do_we(tmp_path, write_warc):
+def test_created_wacz_passes_our_check_and_the_official_validator(tmp_path, write_warc):
     warcs = warc_files([write_warc("c-1", PAGES, "a"), write_warc("c-1", PAGES, "b")])
     out = tmp_path / "c-1.wacz"
 
@@ -125,7 +125,7 @@ def test_requires_names_the_file_with_the_originals(tmp_path, write_warc):
     assert [text[:10] for text in check(alone)] == ["unresolved"] * 2
 
 
-def test_a_file_that_lies_about_what_it_requires_is_told(tmp_path, write_warc):
+def test_wrong_hash_of_a_required_file_is_reported(tmp_path, write_warc):
     first, second = tmp_path / "1.wacz", tmp_path / "2.wacz"
     directory = write_warc("c-1", PAGES)
     create(first, warc_files([directory], crawl_id="c-1"))
@@ -222,9 +222,7 @@ def test_killed_at_any_point_and_made_again_it_is_the_same(tmp_path, write_warc)
     assert left == ["out.wacz", "warcs", "whole.wacz"]
 
 
-def test_a_file_that_is_there_is_not_overwritten_without_being_told(
-    tmp_path, write_warc
-):
+def test_existing_wacz_is_not_overwritten_without_force(tmp_path, write_warc):
     directory, out = write_warc("c-1", PAGES), tmp_path / "c.wacz"
     out.write_bytes(b"dear")
     words = ["wacz", "create", out, directory]
@@ -260,7 +258,7 @@ def test_scratch_files_have_the_mode_of_the_wacz(write_warc, tmp_path):
     assert set(seen.values()) == {0o600}
 
 
-def test_what_a_killed_node_left_open_is_named_and_the_exit_code_says_so(
+def test_open_file_of_a_killed_node_is_skipped_and_sets_the_exit_code(
     tmp_path, write_warc
 ):
     directory, out = write_warc("c-1", PAGES, "a"), tmp_path / "c.wacz"

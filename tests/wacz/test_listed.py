@@ -73,7 +73,7 @@ def plain(tmp_path, warc):
     return made.path.read_bytes()
 
 
-def test_both_are_the_same_byte_for_byte(tmp_path, warc, plain):
+def test_wacz_from_a_sidecar_equals_one_from_reading_the_file(tmp_path, warc, plain):
     path = warc("listed")
 
     made = create(tmp_path / "listed.wacz", [path], Options(created=1.0))
@@ -107,7 +107,9 @@ def noted(line):
         lambda note: note.replace(b'"refers-to": "', b'"refers-to": "\xc3\xa9'),
     ],
 )
-def test_where_nothing_usable_is_noted_the_file_is_read(tmp_path, warc, plain, change):
+def test_unusable_sidecar_note_makes_the_warc_file_be_read(
+    tmp_path, warc, plain, change
+):
     path = warc("listed")
     lines = beside_of(path).read_bytes().splitlines(keepends=True)
     parts = [noted(line) for line in lines]
@@ -123,7 +125,7 @@ def test_where_nothing_usable_is_noted_the_file_is_read(tmp_path, warc, plain, c
     assert (made.read, made.missing) == (1, 0)
 
 
-def test_what_is_noted_is_not_read(tmp_path, warc, plain):
+def test_captures_with_a_sidecar_note_are_not_read(tmp_path, warc, plain):
     path = warc("listed")
     data = bytearray(path.read_bytes())
     lines = [parse(line) for line in beside_of(path).read_bytes().splitlines()]

@@ -56,9 +56,7 @@ def test_collections_may_be_on_a_server_of_their_own(
     assert not db("KEYS", f"{unique}*")
 
 
-def test_what_a_node_wrote_is_counted_once_as_its_archive_ends(
-    blocking, db, keys_of, unique, tmp_path
-):
+def test_captures_of_a_node_are_counted_once(blocking, db, keys_of, unique, tmp_path):
     settings = {"FRONTIER_COLLECTION": unique, "FRONTIER_WARC_DIR": str(tmp_path)}
 
     async def crawl():

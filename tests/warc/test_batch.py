@@ -106,7 +106,7 @@ def test_a_payload_of_an_earlier_batch_is_found_in_the_index(batches, index):
     assert steps(index) == ["lookup", "add", "lookup"]
 
 
-def test_what_the_policy_leaves_out_is_neither_looked_up_nor_indexed(batches, index):
+def test_payload_outside_the_policy_is_not_looked_up_or_indexed(batches, index):
     stored = batches.write(
         [an_exchange(0, status=404), an_exchange(1, status=404), an_exchange(2, b"")]
     )
@@ -187,7 +187,7 @@ def test_outlinks_are_written_once_whatever_the_disk_does(
     assert batches.counters.written_bytes == (tmp_path / NAME).stat().st_size
 
 
-def test_what_is_in_a_closed_file_is_not_written_again(
+def test_failed_sync_does_not_rewrite_a_closed_file(
     new_writer, new_batches, index, fsyncs, tmp_path
 ):
     # Given two exchanges in two files, and a disk that fails when the second syncs
@@ -224,7 +224,7 @@ def test_an_index_that_is_down_while_stopping_ends_it(batches, index, stopping):
         batches.write([an_exchange()])
 
 
-def test_what_exceeds_the_quota_waits_until_files_are_taken_away(
+def test_write_over_the_quota_waits_until_files_are_removed(
     writer, index, tmp_path, caplog
 ):
     class Waiting(threading.Event):
@@ -252,7 +252,7 @@ def test_what_exceeds_the_quota_waits_until_files_are_taken_away(
     assert_sound(tmp_path / stored.file)
 
 
-def test_what_is_to_stay_free_stays_free(new_batches, stopping, tmp_path):
+def test_write_below_the_minimum_free_space_is_refused(new_batches, stopping, tmp_path):
     disk = shutil.disk_usage(tmp_path)
     new_batches(room=Room(tmp_path, min_free=disk.free // 2)).write([an_exchange()])
     stopping.set()

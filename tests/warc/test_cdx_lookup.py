@@ -167,7 +167,7 @@ def test_the_address_may_say_more_and_has_its_secrets_kept(api, caplog, cdx):
         ndjson(date="2020\r\nWARC-Type: x"),
     ],
 )
-def test_what_is_not_a_capture_of_the_payload_is_none(api, answer, cdx):
+def test_cdx_answer_without_a_matching_capture_yields_no_original(api, answer, cdx):
     api.answer = answer
     servers = cdx()
     assert servers.lookup([wanted()]) == {}

@@ -27,9 +27,7 @@ def urls(path):
     return [parse(line).url.rpartition("/")[2] for line in lines]
 
 
-def test_it_has_what_was_not_rolled_back_and_is_what_reading_the_file_gives(
-    writer, tmp_path
-):
+def test_sidecar_omits_rolled_back_records_and_equals_a_rebuilt_one(writer, tmp_path):
     for number in (3, 1):
         append(writer, number)
     writer.sync()

@@ -60,7 +60,7 @@ def test_a_body_is_decoded_and_its_head_says_so(body, name):
         coded(TEXT, b"unheard-of"),
     ],
 )
-def test_what_cannot_be_decoded_stays_as_it_came(exchange):
+def test_body_that_cannot_be_decoded_is_left_unchanged(exchange):
     assert decoded(exchange) is exchange
 
 

@@ -64,7 +64,7 @@ def test_a_line_has_heritrix_columns():
     ]
 
 
-def test_nothing_from_outside_makes_another_line_or_column():
+def test_hostile_fields_add_no_line_or_column_to_the_crawl_log():
     found = Found("http://a.example/\n\r a", "L", "http://b \t")
     entry = Entry(
         NOON, 200, 1, "http://a.example/\nb c", found, "x y\r\n", NOON, "", ()
@@ -107,7 +107,7 @@ def test_each_file_begins_with_the_mark_of_its_crawl_in_a_line_of_twelve_columns
         assert others
 
 
-def test_of_a_killed_node_the_next_start_has_each_whole_line(tmp_path):
+def test_crawl_log_of_a_killed_node_is_repaired_to_whole_lines(tmp_path):
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
 

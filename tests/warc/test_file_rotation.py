@@ -232,7 +232,7 @@ def test_short_writes_are_continued(writer, tmp_path, monkeypatch):
     assert len(members((tmp_path / NAME).read_bytes())) == 7
 
 
-def test_what_a_failed_write_left_is_written_by_the_next(writer, tmp_path, monkeypatch):
+def test_failed_write_is_completed_by_the_next_close(writer, tmp_path, monkeypatch):
     failures = []
 
     class Fails(FileIO):
@@ -254,7 +254,7 @@ def test_what_a_failed_write_left_is_written_by_the_next(writer, tmp_path, monke
     assert_sound(tmp_path / NAME)
 
 
-def test_who_asks_is_told_of_each_file_that_was_closed(new_writer):
+def test_closed_callback_gets_each_closed_file_once(new_writer):
     closed = []
     writer = new_writer(max_bytes=1, closed=lambda path: closed.append(path.name))
     stored = [append(writer, an_exchange(number)) for number in range(3)]

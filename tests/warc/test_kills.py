@@ -113,7 +113,7 @@ class Node:
 
 @KILLS
 @pytest.mark.parametrize("metadata", [True, False])
-def test_what_was_acked_is_there_wherever_a_node_was_killed(
+def test_acked_captures_survive_a_kill_at_any_call(
     make_index, tmp_path, metadata, kills
 ):
     def node(name):

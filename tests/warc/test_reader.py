@@ -39,7 +39,7 @@ def test_the_head_of_a_message_ends_at_its_first_empty_line():
     assert len(ends) == 8
 
 
-def test_of_equal_headers_the_first_counts_and_names_are_ascii():
+def test_first_of_repeated_headers_wins_and_header_names_are_ascii():
     dice = random.Random(2)
     kelvin = "\N{KELVIN SIGN}".encode()  # in lower case a k
     parts = [b"\r\n", b"\n", b":", b" ", b"\t", b"a", b"A", b"k", kelvin, b"\xff", b"x"]

@@ -79,7 +79,7 @@ def test_an_index_goes_with_its_file_and_before_it(
     assert names(tmp_path) == []
 
 
-def test_a_storage_that_fails_is_tried_again_and_named_once(
+def test_failed_upload_is_retried_and_reported_once(
     writer, tmp_path, storage, monkeypatch, caplog
 ):
     data = a_closed_file(writer)
@@ -115,7 +115,7 @@ def test_a_password_is_in_no_message(writer, tmp_path, storage, monkeypatch, cap
     assert "hush" not in caplog.text
 
 
-def test_what_cannot_be_sent_stays_and_is_named(
+def test_file_that_cannot_be_uploaded_is_kept_and_reported(
     writer, tmp_path, storage, monkeypatch, caplog
 ):
     a_closed_file(writer)

@@ -69,7 +69,7 @@ def test_only_a_get_with_a_validator_is_remembered(write):
         {"etag": "x" * 20_000},
     ],
 )
-def test_what_others_wrote_is_not_believed(history, write, db, keys_of, unique, change):
+def test_invalid_history_entry_is_ignored(history, write, db, keys_of, unique, change):
     past = write(an_exchange(response_head=HEAD))
     history("crawl").add([past])
     key = keys_of(unique).history()

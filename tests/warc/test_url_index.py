@@ -90,7 +90,9 @@ def test_a_revisit_names_its_original_across_crawls_if_we_wrote_it(crawls):
     assert headers["WARC-Refers-To-Container"] == "urn:crawl:c"
 
 
-def test_it_does_not_name_the_record_of_another_tool(crawls, db, keys_of, unique):
+def test_revisit_of_a_record_by_another_tool_names_no_record_id(
+    crawls, db, keys_of, unique
+):
     [(first, _)] = crawls("c", an_exchange(0))
     db("DEL", keys_of(f"{unique}a").minted())
 
@@ -138,7 +140,7 @@ def test_an_original_with_another_digest_is_found_by_that(crawls, match):
     assert new[1]["WARC-Payload-Digest"].startswith("sha256:")
 
 
-def test_what_others_wrote_into_the_keys_is_not_trusted(crawls, db, keys_of, unique):
+def test_invalid_url_index_entry_is_ignored(crawls, db, keys_of, unique):
     crawls("c", an_exchange(0), match=Match.URL)
     key = keys_of(f"{unique}a").urls()
     for value in (b"c", b"c x y z", b"\xff 20260101000000 u 1", b"c 1 2 3 4 5"):

@@ -121,7 +121,7 @@ def test_a_batch_costs_one_lookup_and_has_a_limit(archive, index):
     assert archive.counters.exchanges == BATCH_SIZE + 2
 
 
-def test_nothing_is_acknowledged_while_the_index_is_waited_for(archive, index, caplog):
+def test_exchange_is_not_acked_while_the_index_is_down(archive, index, caplog):
     caplog.set_level(logging.INFO)
     index.down.set()
     sequence, future = archive.submit(an_exchange())

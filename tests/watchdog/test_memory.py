@@ -22,7 +22,7 @@ def memory():
     made.close()
 
 
-def test_what_runs_is_read_by_another_process_after_a_kill(memory):
+def test_running_record_survives_a_kill_of_its_process(memory):
     script = (
         "import os, signal, sys\n"
         "from frontier.watchdog.memory import Memory, Running, packed\n"
@@ -35,7 +35,7 @@ def test_what_runs_is_read_by_another_process_after_a_kill(memory):
     assert memory.running == ONE
 
 
-def test_nothing_runs_at_first_and_when_it_is_over(memory):
+def test_running_record_is_empty_at_the_start_and_after_a_run(memory):
     assert memory.running.partition == -1
     memory.run(record_of(ONE))
     memory.run(EMPTY)
@@ -55,7 +55,7 @@ def test_a_url_is_cut(memory):
 
 
 @each("bytes_written", range(1, len(record_of(ONE))))
-def test_a_record_that_was_cut_off_is_none(memory, bytes_written):
+def test_partly_written_record_is_never_read(memory, bytes_written):
     before = record_of(ONE._replace(id=1_000_000, url="http://another.example/page"))
     memory.run(before)
     memory.run(record_of(ONE)[:bytes_written])

@@ -102,7 +102,7 @@ def start(server, crawl):
         yield start
 
 
-def test_what_ran_is_noted_once_for_each_process(start, db, crawl):
+def test_running_callback_is_noted_once_per_ended_process(start, db, crawl):
     for count in (1, 2):
         node = start()
         assert node.name.startswith("node-1/")
@@ -115,7 +115,7 @@ def test_what_ran_is_noted_once_for_each_process(start, db, crawl):
     assert db("TTL", crawl.ended()) > 80_000
 
 
-def test_of_a_crawl_that_was_deleted_nothing_is_noted(start, db, crawl):
+def test_deleted_crawl_gets_no_note_of_an_ended_node(start, db, crawl):
     node = start()
     db("DEL", crawl.meta())
     node.die()
@@ -150,7 +150,7 @@ sys.exit(subprocess.run(words).returncode)
 """
 
 
-def test_what_is_installed_beside_the_package_hides_nothing_of_python(tmp_path):
+def test_module_beside_the_package_hides_no_standard_module(tmp_path):
     """As the `typing` of 2017 does, which old plug-ins of Scrapy bring along."""
     (tmp_path / "typing.py").write_text("raise ImportError('of another Python')")
     (tmp_path / "frontier").symlink_to(ROOT / "frontier")

@@ -80,7 +80,7 @@ async def test_workers_start_with_the_first_job_and_are_reused(pool_of):
     assert pool.pids == []
 
 
-async def test_a_long_result_comes_in_parts_and_waits_for_whoever_asked(pool):
+async def test_long_result_arrives_in_bounded_parts(pool):
     sizes = []
     async for part in pool.run("links", HUGE, GIVEN):
         sizes.append(len(part))

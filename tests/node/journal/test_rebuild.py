@@ -93,7 +93,7 @@ def lost(blocking, unique, tmp_path):
     return Lost(blocking(), unique, tmp_path / "journals")
 
 
-def test_what_was_pushed_and_not_acked_is_ready_and_everything_is_seen(lost, db):
+def test_unacked_pushes_are_ready_and_all_pushes_are_seen(lost, db):
     done, open_one, other = pushed("done"), pushed("open"), pushed("p", partition=3)
     lost.write("one", done, open_one)
     lost.write("two", other, acked(done))
@@ -133,7 +133,7 @@ def test_a_url_that_two_nodes_found_is_done_whichever_of_them_was_queued(lost, d
     assert lost.items(db) == [twice.item]
 
 
-def test_what_is_queued_whatever_was_seen_is_counted(lost, db):
+def test_repeated_forced_pushes_are_queued_minus_those_acked(lost, db):
     again = pushed("again", mode="f")
     target = pushed("target", mode="m")
     lost.write("a", again, again, again, acked(again), target, pushed("target"))
@@ -148,7 +148,7 @@ def test_what_is_queued_whatever_was_seen_is_counted(lost, db):
 NEVER = int(time.time() * 1000) + 10**10
 
 
-def test_what_waited_waits_again_for_the_same_time(lost, db):
+def test_waiting_request_keeps_its_due_time_in_a_rebuild(lost, db):
     late, done = (pushed(name)._replace(due=NEVER) for name in ("late", "done"))
     lost.write("a", late, done, acked(done), pushed("ready"))
     outcome = lost.rebuild()
@@ -200,7 +200,7 @@ def test_a_page_that_was_put_back_and_is_done_is_not_queued(lost):
     assert (outcome.done, outcome.ready, outcome.waiting) == (2, 0, 0)
 
 
-def test_what_was_only_marked_is_seen_and_not_queued(lost):
+def test_mark_without_an_item_is_seen_and_not_queued(lost):
     lost.write("a", Pushed(0, "t", seen_hash(b"start"), "", b""))
     outcome = lost.rebuild()
 
@@ -242,7 +242,7 @@ def test_bad_entries_are_named_and_skipped(lost):
 
 
 @pytest.mark.parametrize("fault", ["checksum", "header", "torn"])
-def test_what_is_skipped_is_told_by_the_exit_code_but_not_a_torn_end(
+def test_skipped_journal_entry_sets_the_exit_code_but_a_torn_end_does_not(
     lost, server, fault
 ):
     if fault == "torn":
@@ -353,7 +353,7 @@ def test_journals_of_several_crawls_of_one_name_are_not_mixed(lost, db):
     assert db("HGET", lost.keys.meta(), "born") == BORN.encode()
 
 
-def test_what_a_page_forced_twice_is_queued_once(lost, db):
+def test_forced_push_in_two_journals_is_queued_once(lost, db):
     forced = pushed("next", mode="f")._replace(forced=seen_hash(b"id"))
     lost.write("a", forced)
     lost.write("b", forced)

@@ -63,7 +63,7 @@ def test_the_rules_of_a_file_come_before_its_base(written, url, form):
     assert apply(url, rules=written(WHOLE)) == form
 
 
-def test_what_decides_is_in_the_label(written):
+def test_rule_file_label_changes_with_its_rules_only(written):
     first = label_of(written(WHOLE))
     again = label_of(written(WHOLE + "# the same\n"))
     other = label_of(written(WHOLE.replace("visit", "visits")))
@@ -96,7 +96,7 @@ def test_what_decides_is_in_the_label(written):
         ("match = 'example", "site = 'x'\nmatch = 'example", 15, "both a site and"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(written, old, new, line, reason):
+def test_invalid_rule_file_names_the_line(written, old, new, line, reason):
     assert old in WHOLE
     error = broken(written(WHOLE.replace(old, new, 1)))
 
@@ -129,7 +129,7 @@ def test_rules_may_not_make_a_url_longer_and_longer():
         Rules([doubles] * 30)("http://a.example/")
 
 
-def test_each_match_is_escaped_again_and_no_more():
+def test_transcode_rewrites_each_match_and_nothing_else():
     rule = {"transcode": "x(%E9)?", "source": "ISO-8859-1", "target": "UTF-8"}
 
     assert Rules([rule])("x" * 8_000) == "x" * 8_000

@@ -67,7 +67,7 @@ def test_a_session_id_by_each_set(rules, form):
         ("http://a.example/" + "é" * 500, "2083"),
     ],
 )
-def test_what_heritrix_refuses_is_refused_with_a_reason(url, reason):
+def test_heritrix_rules_refuse_an_invalid_url_with_a_reason(url, reason):
     with pytest.raises(InvalidURL, match=reason) as caught:
         apply(url, rules="heritrix")
     assert caught.value.url == url
@@ -176,7 +176,7 @@ def form_of(function, url):
         ),
     ],
 )
-def test_what_no_vector_has_is_as_in_the_originals_source(rules, url, form):
+def test_url_forms_without_a_vector_follow_the_original_source(rules, url, form):
     assert form_of(lambda url: apply(url, rules), url) == form
 
 
