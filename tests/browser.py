@@ -30,8 +30,8 @@ def chromium():
     Of one module: while Playwright runs, so does its event loop, and no other can.
     """
     if not CHROMIUM.exists():
-        if os.environ.get("FRONTIER_SERVERS") == "all":
-            pytest.fail("there is no chromium here, but FRONTIER_SERVERS is 'all'")
+        if os.environ.get("TEST_SERVERS") == "all":
+            pytest.fail("there is no chromium here, but TEST_SERVERS is 'all'")
         pytest.skip("Debian's chromium is not there")
     from playwright.sync_api import sync_playwright
 

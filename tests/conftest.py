@@ -164,8 +164,8 @@ def binary_of(name):
     """The server *name*; without it a laptop skips and CI fails."""
     found = BINARIES[name]()
     if found is None:
-        if os.environ.get("FRONTIER_SERVERS") == "all":
-            pytest.fail(f"there is no {name} here, but FRONTIER_SERVERS is 'all'")
+        if os.environ.get("TEST_SERVERS") == "all":
+            pytest.fail(f"there is no {name} here, but TEST_SERVERS is 'all'")
         pytest.skip(f"there is no {name} here")
     return str(found)
 

@@ -21,8 +21,8 @@ QUOTED = "s3cret%2F%40%3A%3Fpw"
 
 def missing(what):
     """A laptop skips, CI fails."""
-    if os.environ.get("FRONTIER_SERVERS") == "all":
-        pytest.fail(f"there is no {what} here, but FRONTIER_SERVERS is 'all'")
+    if os.environ.get("TEST_SERVERS") == "all":
+        pytest.fail(f"there is no {what} here, but TEST_SERVERS is 'all'")
     pytest.skip(f"there is no {what} here")
 
 

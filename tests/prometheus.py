@@ -24,8 +24,8 @@ def program(name):
     found = shutil.which(name)
     if found:
         return found
-    if os.environ.get("FRONTIER_SERVERS") == "all":
-        pytest.fail(f"there is no {name} here, but FRONTIER_SERVERS is 'all'")
+    if os.environ.get("TEST_SERVERS") == "all":
+        pytest.fail(f"there is no {name} here, but TEST_SERVERS is 'all'")
     pytest.skip(f"there is no {name} here")
 
 

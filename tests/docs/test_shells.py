@@ -31,7 +31,7 @@ WORDS = {
 
 def needs(tool):
     """Skip where *tool* is missing, but not where all of them have to be there."""
-    if shutil.which(tool) is None and os.environ.get("FRONTIER_SERVERS") != "all":
+    if shutil.which(tool) is None and os.environ.get("TEST_SERVERS") != "all":
         pytest.skip(f"{tool} is not installed")
 
 

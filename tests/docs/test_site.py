@@ -118,7 +118,7 @@ def test_axe_finds_no_violation(page_of, case):
 def page_of():
     """Open a page of a browser, and note what it asks for."""
     path = shutil.which("chromium")
-    if path is None and os.environ.get("FRONTIER_SERVERS") != "all":
+    if path is None and os.environ.get("TEST_SERVERS") != "all":
         pytest.skip("chromium is not installed")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

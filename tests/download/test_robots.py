@@ -66,7 +66,7 @@ class Eager(scrapy.Spider):
 
 
 process = AsyncCrawlerProcess({
-    "ROBOTSTXT_OBEY": True, "LOG_ENABLED": False, "COOKIES_ENABLED": False,
+    "ROBOTSTXT_OBEY": True, "LOG_LEVEL": "INFO", "COOKIES_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False, "TELNETCONSOLE_ENABLED": False,
     "DOWNLOADER_MIDDLEWARES": {
         "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
@@ -132,7 +132,7 @@ def delays(base, **settings):
     arguments = [sys.executable, "-c", SCRIPT, base, middleware, json.dumps(settings)]
     done = warm.run(arguments, check=True, capture_output=True)
     fetched, sent = json.loads(done.stdout)
-    assert fetched == 6
+    assert fetched == 6, done.stderr.decode()
     return set(sent)  # of more, if one was sent again
 
 

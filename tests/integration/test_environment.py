@@ -75,13 +75,13 @@ def test_a_node_and_a_command_find_the_same_store_above_the_projects(nodes, serv
 
 def test_a_node_names_the_variables_that_it_does_not_read(nodes, servers, monkeypatch):
     monkeypatch.setenv("FRONTIER_RUNID", "monday")
-    monkeypatch.setenv("FRONTIER_PARTITIONS", "64")
+    monkeypatch.setenv("FRONTIER_HOST_SHARDS", "4")
     nodes.made(url=servers("any").url).run()
 
     assert nodes.wait() == [0]
     told = re.findall(r"(\S+) in the environment is not read(.*)", nodes.text_of("a"))
     assert told == [
-        ("FRONTIER_PARTITIONS", ": give it as a setting"),
+        ("FRONTIER_HOST_SHARDS", ": give it as a setting"),
         ("FRONTIER_RUNID", "; did you mean FRONTIER_RUN_ID?"),
     ]
 
