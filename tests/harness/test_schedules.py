@@ -39,7 +39,8 @@ TOLD_BY_PROCESSES = {
     "test_a_round_whose_node_died_before_it_said_so_is_begun_again",
     "S17": "integration/test_slow_hosts.py::"
     "test_hosts_with_a_long_crawl_delay_take_no_slot_while_they_wait",
-    "S18": "integration/test_uplink.py::test_no_request_is_given_up_while_the_uplink_is_down",
+    "S18": "integration/test_uplink.py::"
+    "test_no_request_is_given_up_while_the_uplink_is_down",
     "S19": "integration/test_rebuild.py::"
     "test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone",
 }
