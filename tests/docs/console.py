@@ -48,7 +48,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 240.0
 """Seconds after which a command is taken to hang: nothing that works comes near."""
 PAUSE = 0.2
-MARK = "FRONTIER_PAGE"
+MARK = "TEST_PAGE"
 NOT_RUN = "# Not run by our tests: "
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HOW = re.compile(r"<!-- ([a-z, ]+) -->\n\Z")
