@@ -58,10 +58,12 @@ def milliseconds(time: Sequence[int]) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-EVERYWHERE = frozenset(("INFO", "WAIT", "WAITAOF"))
+EVERYWHERE = frozenset(("CONFIG", "INFO", "SCRIPT", "WAIT", "WAITAOF"))
 """Commands that go to all primaries of a cluster."""
 ANYWHERE = frozenset(("PING", "TIME", "CLUSTER"))
 """Commands without a key; they go where the call before them goes."""
+SECOND = frozenset(("MEMORY", "OBJECT"))
+"""Commands with another word before their key; tests look at keys by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ class Call:
         elif self.name in EVERYWHERE or self.name in ANYWHERE:
             return None
         else:
-            key = self.parts[1]
+            first = str(self.parts[0]).upper()  # this may have both words
+            key = self.parts[2 if first in SECOND else 1]
         return key if isinstance(key, bytes) else str(key).encode()
 
 
