@@ -58,7 +58,7 @@ def milliseconds(time: Sequence[int]) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-EVERYWHERE = frozenset(("CONFIG", "INFO", "SCRIPT", "WAIT", "WAITAOF"))
+EVERYWHERE = frozenset(("CONFIG", "INFO", "KEYS", "SCRIPT", "WAIT", "WAITAOF"))
 """Commands that go to all primaries of a cluster."""
 ANYWHERE = frozenset(("PING", "TIME", "CLUSTER"))
 """Commands without a key; they go where the call before them goes."""

@@ -285,6 +285,8 @@ def merged(name: str, replies: list[Any]) -> Any:
     for reply in replies:
         if isinstance(reply, Exception):
             return reply
+    if name == "KEYS":
+        return [key for reply in replies for key in reply]
     if name != "INFO":
         return replies[0] if replies else None
     used = [reply.get("used_memory", 0) for reply in replies]
