@@ -1,9 +1,9 @@
 """Joins the feed files of all nodes of a crawl to one without doubles.
 
-A field of each item (``FRONTIER_ITEM_ORIGIN_FIELD``) says which page it is from, and
-which delivery of that: the mark of what was queued, and when the first item of the
-delivery came. A page whose node is killed is delivered again, and its items are
-written again. What always holds:
+A field of each item (``FRONTIER_ITEM_ORIGIN_FIELD``) says which page of which crawl it
+is from, and which delivery of that: a mark of the crawl and what was queued, and when
+the first item of the delivery came. A page whose node is killed is delivered again, and
+its items are written again. What always holds:
 
 1.  Of each page, the items of its last delivery are taken, and no others. Those of an
     earlier one may be incomplete: its node may have been killed between two of them.

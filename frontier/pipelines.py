@@ -290,7 +290,7 @@ class Origins:
         return request
 
     def page(self, request: Request | None) -> bytes | None:
-        """The mark of *request*, 16 bytes, the same on each delivery.
+        """The mark of *request* in the crawl, 16 bytes, the same on each delivery.
 
         `None` if it did not come from the store, nor from a request that did.
         """
@@ -299,7 +299,8 @@ class Origins:
         delivery = self._session.requests.delivery(request)
         if delivery is None:
             return None
-        return hashlib.sha256(delivery.identity).digest()[:16]
+        crawl = self._session.node.keys.crawl_id.encode()
+        return hashlib.sha256(crawl + b"\n" + delivery.identity).digest()[:16]
 
     def delivery(self, request: Request) -> str | None:
         """The mark in hex, and when its first item came, by the server's clock, in ms.

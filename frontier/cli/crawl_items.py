@@ -69,8 +69,8 @@ def items(given: ItemsOptions) -> Shown:
         if done.items and done.without_origin == done.items:
             raise ConfigurationError(
                 f"no item has its origin in the field {given.field}: duplicates "
-                "cannot be recognized; crawl with FRONTIER_ITEM_ORIGIN_FIELD, or "
-                "name the field with --field"
+                "cannot be recognized; crawl with FRONTIER_ITEM_ORIGIN_FIELD, "
+                "declare the field in item classes, or name it with --field"
             )
     faults += [f"{cut.file}, line {cut.line}: an item was cut" for cut in done.cut]
     faults += [
