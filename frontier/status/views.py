@@ -271,7 +271,8 @@ class CrawlSnapshot:
                     "or its proxy may be down. It goes on when a host answers"
                 )
             if figures.disk_full:
-                found.append(f"{node.node_id} waits: its disk is full")
+                why = "its archive cannot be written; its log says why"
+                found.append(f"{node.node_id} waits: {why}")
         return tuple(found)
 
     @property
