@@ -23,7 +23,7 @@ def run(*words, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1800,  # only so that one without an end fails
         check=False,
     )
 
