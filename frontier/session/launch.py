@@ -59,8 +59,8 @@ VARIABLE = "FRONTIER_RUN_ID"
 """The environment variable, beside the setting of that name."""
 JOIN_ONLY = "FRONTIER_JOIN_ONLY"
 """The same for a replacement: what restarts nodes may set it for those alone."""
-READ = (VARIABLE, JOIN_ONLY, "FRONTIER_FEEDS")
-"""What nodes read in the environment, beside the server."""
+VARIABLES = (VARIABLE, JOIN_ONLY, "FRONTIER_FEEDS")
+"""Those of the environment that nodes read, beside the server's."""
 SCRAPYD = "_job"
 """The spider argument in which scrapyd passes the id of a job, its ``jobid``."""
 
@@ -248,7 +248,7 @@ def heed_environment(settings: BaseSettings, environment: Mapping[str, str]) -> 
 def tell_unread(settings: BaseSettings, environment: Mapping[str, str]) -> None:
     """Warn of what looks like ours in *environment*, and no node or project reads."""
     for name in sorted(environment):
-        if name.startswith(PREFIX) and name not in {*READ, *settings}:
-            near = nearest(name, READ)
+        if name.startswith(PREFIX) and name not in {*VARIABLES, *settings}:
+            near = nearest(name, VARIABLES)
             hint = f"; did you mean {near}?" if near else ": give it as a setting"
             logger.warning("%s in the environment is not read%s", name, hint)

@@ -84,8 +84,10 @@ def unzipped(file: IO[bytes], name: object) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(file) as archive:
             yield archive
     except UNSOUND as error:
+        is_cut = isinstance(error, (EOFError, zipfile.BadZipFile, zlib.error))
+        what = "not a sound zip file" if is_cut else "cannot be read"
         reason = str(error) or "a member is cut off"
-        raise BadWacz(str(name), f"not a sound zip file: {reason}") from None
+        raise BadWacz(str(name), f"{what}: {reason}") from None
 
 
 def records_of(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:

@@ -143,6 +143,7 @@ def test_malformed_datapackage_json_is_reported(sound, text):
     found = changed(sound, lambda members: members.update({"datapackage.json": text}))
 
     assert any("datapackage.json is " in one for one in found), found
+    assert not any("zip" in one for one in found), "the zip file is sound"
 
 
 def test_wrong_offsets_in_the_index_are_reported(sound):
