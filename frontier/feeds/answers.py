@@ -145,7 +145,7 @@ class Answers:
             except NotAFeed as error:
                 self._fail_feed(request, place, known, str(error))
                 return
-        for made in await self._ours(found, place):
+        for made in await self._ours(found, place, known):
             yield made
 
     async def _of_news(
@@ -265,23 +265,35 @@ class Answers:
             read_pages(pages),
         )
 
-    async def _ours(self, requests: list[Request], place: Place) -> list[Request]:
-        """Those of *requests* that no other feed of the site queues, each once."""
+    async def _ours(
+        self, requests: list[Request], place: Place, known: Known
+    ) -> list[Request]:
+        """Those of *requests* that no other feed of the site queues, each once.
+
+        Failed pages are noted as tried before they are queued: their answers may come
+        before the ack of the feed.
+        """
         pages = {self._fingerprint(r.url): r for r in requests if r.dont_filter}
         every, ours = list(pages), [r for r in requests if not r.dont_filter]
-        given = self._session.node.keys, place.site, place.number, place.feed
+        node, site = self._session.node, place.site
+        tried: list[bytes] = []
         for first in range(0, len(every), MOST_IDS):
             some = every[first : first + MOST_IDS]
-            claim = claim_call(*given, some)
-            (letters,) = await self._session.node.run([claim])
-            for page, letter in zip(some, letters.decode(), strict=True):
-                ours += [pages[page]] if letter == "y" else []
+            claim = claim_call(node.keys, site, place.number, place.feed, some)
+            (letters,) = await node.run([claim])
+            for key, letter in zip(some, letters.decode(), strict=True):
+                if letter == "y":
+                    ours.append(pages[key])
+                    if page := known.pages.get(key):
+                        tried += [key, pack(page.tried_in(place.number, known.wait_s))]
+        if tried:
+            await node.run([Call.command("HSET", node.keys.failed(site), *tried)])
         return ours
 
     def _again(self, pages: Mapping[bytes, FailedPage], place: Place) -> list[Request]:
         """Requests for those of *pages* that this round is to ask for again."""
         of_item = place._replace(kind=LINK)
-        due = (page.url for page in pages.values() if page.resume <= place.number)
+        due = (page.url for page in pages.values() if page.is_due(place.number))
         return [self._request(url, of_item) for url in due]
 
     def _request(self, url: str, place: Place) -> Request:

@@ -83,6 +83,19 @@ class FailedPage(NamedTuple):
     """Why the last attempt failed."""
     asked: bool = False
     """An operator wants it, whether the feed has it or not."""
+    tried: int = 0
+    """The last round that has queued it since it failed first."""
+
+    def is_due(self, number: int) -> bool:
+        """Whether round *number* asks for it; also if it is cut off and begins anew."""
+        return number == self.tried or number >= self.resume
+
+    def tried_in(self, number: int, wait_s: int) -> FailedPage:
+        """It, queued in round *number*: for a day, all others leave it to that one.
+
+        Its request may wait for longer than *wait_s*. The answer sets a new time.
+        """
+        return self._replace(tried=number, resume=number + 1 + _most_left_out(wait_s))
 
 
 _Failing = TypeVar("_Failing", FeedRecord, FailedPage)
@@ -94,11 +107,15 @@ def failed(known: _Failing, reason: str, number: int, wait_s: int) -> _Failing:
     It is left out of no round, then of 1, 3, 7, ..., but never of more than a day has
     if one begins every *wait_s* seconds.
     """
-    most = max(LONGEST_BACKOFF_S // max(wait_s, 1), 1)
-    left_out = min(2 ** min(known.failures, 20) - 1, most)
+    left_out = min(2 ** min(known.failures, 20) - 1, _most_left_out(wait_s))
     return known._replace(
         failures=known.failures + 1, resume=number + 1 + left_out, reason=reason[:200]
     )
+
+
+def _most_left_out(wait_s: int) -> int:
+    """How many rounds may leave out what fails, if one begins every *wait_s*."""
+    return max(LONGEST_BACKOFF_S // max(wait_s, 1), 1)
 
 
 def feed_field(url: str) -> str:

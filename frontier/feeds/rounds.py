@@ -222,10 +222,8 @@ class Rounds(Emitter):
             for url in taken.feeds
             for what in ("feed", "at", "asked")
         ]
-        found: list[bytes | None] = []
-        if fields:
-            read = Call.command("HMGET", self._keys.site(name), *fields)
-            (found,) = await self._node.run([read])
+        read = Call.command("HMGET", self._keys.site(name), *(fields or ["feed"]))
+        (found,) = await self._node.run([read])
         asked = []
         exclusions = self._session.component(LeftOut).exclusions
         for number, url in enumerate(taken.feeds):

@@ -227,12 +227,16 @@ class Newspaper:
     def __init__(self):
         self.articles = 4
         self.fails = True
-        self.answered = Counter()
+        self.asked, self.answered = Counter(), Counter()
+        self.open = threading.Event()
+        """No article is answered while it is clear."""
+        self.open.set()
         self._feeds = threading.Barrier(len(self.FEEDS))
         self.site = RawSite({}, answer=self._answer)
 
     def _answer(self, connection, received):
         path = received.split(b" ")[1].decode()
+        self.asked[path] += 1
         if path == "/robots.txt":
             status, kind, body = 404, "text/plain", ""
         elif path in self.FEEDS:
@@ -247,7 +251,9 @@ class Newspaper:
             status, kind, body = 200, "application/rss+xml", feed
         else:
             number = path.removeprefix("/")
-            status = 200 if number == "front" else self._status(int(number))
+            if is_article := number != "front":
+                self.open.wait()
+            status = self._status(int(number)) if is_article else 200
             kind, body = "text/html", f"<p>{path}"
         self.answered[path, status] += 1
         if status is not None:
@@ -256,6 +262,10 @@ class Newspaper:
 
     def _status(self, number):
         return self.FAULTS[number % len(self.FAULTS)] if self.fails else 200
+
+    def has_failed(self):
+        """Whether each of the first articles has."""
+        return all(self.answered[f"/{n}", fault] for n, fault in enumerate(self.FAULTS))
 
     def had(self, number):
         """How often an article was got."""
@@ -280,8 +290,7 @@ def test_articles_that_fail_when_announced_are_fetched_later_and_once(
     fast = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
     followed.start("node-1", "node-2", RETRY_TIMES="0", **fast)
     numbers = range(newspaper.articles)
-    faults = [(f"/{n}", newspaper.FAULTS[n]) for n in numbers]
-    until(lambda: all(newspaper.answered[fault] for fault in faults), "failures")
+    until(newspaper.has_failed, "failures")
 
     def told():
         site = followed.status()
@@ -310,3 +319,24 @@ def test_articles_that_fail_when_announced_are_fetched_later_and_once(
     assert newspaper.answered["/front", 200] <= newspaper.articles
     assert unknown.returncode == 2
     assert "--site" in unknown.stderr
+
+
+def test_a_failed_article_is_asked_for_once_while_its_answer_is_late(
+    followed, newspaper
+):
+    fast = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "32"}
+    followed.start("node-1", RETRY_TIMES="0", **fast)
+    numbers = range(newspaper.articles)
+    until(newspaper.has_failed, "failures")
+
+    newspaper.asked.clear()
+    newspaper.open.clear()
+    until(lambda: all(newspaper.asked[f"/{n}"] for n in numbers), "a second try")
+    followed.ends_a_round(3)
+    newspaper.fails = False
+    newspaper.open.set()
+    until(lambda: all(map(newspaper.had, numbers)), "all articles")
+    followed.ends_a_round(2)
+    followed.stop("node-1")
+
+    assert [newspaper.had(n) for n in numbers] == [1] * 4
