@@ -42,7 +42,7 @@ from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import (
     add_calls,
     begin_calls,
-    mark_of,
+    marks_of,
     others_fingerprints,
 )
 from frontier.status.controls import reach
@@ -225,7 +225,7 @@ class Migration:
         version, _ = change(store, keys, Change(IMPORTED, what), operator())
         found.lacking = reach(store, keys, version).lacking
         for some in self._source.fingerprints():
-            marks = [mark for mark in map(mark_of, some) if mark is not None]
+            marks = marks_of(some)
             found.left_out += len(some) - len(marks)
             found.added += sum(store.run([*add_calls(keys, marks)]))
             self._lock.hold(store)
@@ -315,8 +315,8 @@ class Migration:
     def _forget(self, faults: Iterable[ItemFault]) -> None:
         """Take requests that are left out, so not fetched, from the imported filter."""
         tested = [fault.tested for fault in faults if fault.tested is not None]
-        made = [one for facts in tested for one in others_fingerprints(*facts)]
-        marks = [mark for mark in map(mark_of, made) if mark is not None]
-        if marks:
+        if marks := marks_of(
+            o for facts in tested for o in others_fingerprints(*facts)
+        ):
             call = Call.command("SREM", self._keys.imported(), *marks)
             self.filter.unfetched += self._store.call(call)

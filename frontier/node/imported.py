@@ -17,7 +17,7 @@ from frontier.queue.push import TEST
 from frontier.seen.imported_filter import (
     about_call,
     has_any,
-    mark_of,
+    marks_of,
     others_fingerprints,
 )
 
@@ -67,5 +67,4 @@ class Imported(Part):
         if not self._is_there or Imported in delivery.notes:
             return False
         made = others_fingerprints(request.url, request.method, request.body)
-        marks = [mark for one in made if (mark := mark_of(one)) is not None]
-        return await has_any(self._outage_retry.retry, self._keys, marks)
+        return await has_any(self._outage_retry.retry, self._keys, marks_of(made))

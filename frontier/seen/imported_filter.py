@@ -17,6 +17,7 @@ What always holds:
 from __future__ import annotations
 
 import binascii
+import contextlib
 import hashlib
 import json
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ MAX_ADDED = 500
 """Marks per call."""
 GUARD = -1
 """A member of the set that is not a mark."""
+SHA1 = 20
+"""Bytes of a fingerprint."""
 FIELD = "imported"
 """A field of `CrawlKeys.meta`, which exists if the crawl has the set."""
 
@@ -79,14 +82,14 @@ async def has_any(
     return any(found)
 
 
-def mark_of(fingerprint: bytes) -> int | None:
-    """The mark of another's *fingerprint*; ``None`` if it is not a SHA-1 in hex."""
-    if len(fingerprint) != 40:
-        return None
-    try:
-        return seen_hash(binascii.unhexlify(fingerprint))
-    except ValueError:
-        return None
+def marks_of(fingerprints: Iterable[bytes]) -> list[int]:
+    """The marks of others' *fingerprints*, but for those that are no SHA-1 in hex."""
+    marks = []
+    for fingerprint in fingerprints:
+        with contextlib.suppress(ValueError):
+            made = binascii.unhexlify(fingerprint)
+            marks += [seen_hash(made)] if len(made) == SHA1 else []
+    return marks
 
 
 def others_fingerprints(

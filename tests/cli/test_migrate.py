@@ -21,7 +21,7 @@ import pytest
 import warm
 
 from frontier.queue.item import decode
-from frontier.seen.imported_filter import GUARD, mark_of, others_fingerprints
+from frontier.seen.imported_filter import GUARD, marks_of, others_fingerprints
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 from tests.chaos.wire import Ear, Wire
@@ -156,8 +156,10 @@ def test_requests_are_queued_as_they_were_and_what_is_more_than_data_is_left_out
     assert said["dupefilter"]["unfetched"] == 4
     assert said["dupefilter"]["imported"] == 3
     assert sorted(marks(ask)) == sorted(
-        mark_of(others_fingerprints(*facts)[0])
-        for facts in ((url(1),), (url(1), "POST", b"b"), (url(2),))
+        marks_of(
+            others_fingerprints(*facts)[0]
+            for facts in ((url(1),), (url(1), "POST", b"b"), (url(2),))
+        )
     )
 
     code, said, _ = migrate()

@@ -18,7 +18,7 @@ from scrapy.utils.request import fingerprint
 from scrapy_redis.dupefilter import RFPDupeFilter
 
 from frontier.migrate.scrapy_redis import ItemFault, Keys, request_of
-from frontier.seen.imported_filter import mark_of, others_fingerprints
+from frontier.seen.imported_filter import marks_of, others_fingerprints
 from frontier.urls.fingerprint import seen_hash
 
 WRITTEN = json.loads(Path(__file__).with_name("requests.json").read_text("utf-8"))
@@ -78,9 +78,9 @@ def test_so_they_are_of_any_request(method, path, body):
 def test_a_fingerprint_is_known_by_the_mark_of_its_bytes():
     made, *_ = others_fingerprints("http://a.example/")
 
-    assert mark_of(made) == seen_hash(bytes.fromhex(made.decode()))
-    assert mark_of(made.upper()) == mark_of(made)
-    assert mark_of(b"x" * 40) is mark_of(b"") is mark_of(made[1:]) is None
+    mark = seen_hash(bytes.fromhex(made.decode()))
+    assert marks_of([made, made.upper()]) == [mark] * 2
+    assert marks_of([b"x" * 40, b"", made[1:], made[2:]]) == []
 
 
 FACTS = {"url": "http://a.example/", "meta": {"a": [1, None]}, "priority": 2}
