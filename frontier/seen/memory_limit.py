@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from frontier.seen.seen_set import crawl_state, in_bloom, partition_state, state_call
@@ -24,7 +23,7 @@ from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
-    from frontier.seen.config import SeenConfig
+    from frontier.seen.config import SeenConfig, SeenLayout
     from frontier.seen.seen_set import PartitionState, SeenState
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
@@ -82,7 +81,8 @@ class SeenMemoryLimit:
                 if total <= aim:
                     break
                 total -= found[number].set_bytes
-                found[number] = await self._give_up(number, found[number])
+                await self._give_up(number, found[number].layout)
+            found = await self._states()
         for number, state in found.items():
             if state.old is not None:
                 await self._delete(number, *state.old)
@@ -99,22 +99,14 @@ class SeenMemoryLimit:
                     found[number] = state
         return found
 
-    async def _give_up(self, number: int, state: PartitionState) -> PartitionState:
-        layout, keys = state.layout, self._keys.partition(number)
-        inside = in_bloom(self._tiers, layout)
-        call = Call.to("seen_give_up", [keys.seen], [layout.era, inside])
+    async def _give_up(self, number: int, layout: SeenLayout) -> None:
+        """Drop a set; not if it was dropped before, or an older one is there yet."""
+        args = [layout.era, in_bloom(self._tiers, layout)]
+        call = Call.to("seen_give_up", [self._keys.partition(number).seen], args)
         (has_given_up,) = await self._outage_retry.retry([call])
-        if not has_given_up:  # an earlier set is not deleted yet, or this is done
-            return state
-        logger.info("the set of partition %d was given up (%d)", number, layout.count)
-        return replace(
-            state,
-            layout=replace(layout, era=layout.era + 1, buckets=1, count=0),
-            given_up=state.given_up + layout.count,
-            lost_from=inside if state.lost_from is None else state.lost_from,
-            old=(layout.era, layout.buckets),
-            set_bytes=0,
-        )
+        if has_given_up:
+            what = "the set of partition %d was given up (%d)"
+            logger.info(what, number, layout.count)
 
     async def _delete(self, number: int, era: int, buckets: int) -> None:
         keys = self._keys.partition(number)
