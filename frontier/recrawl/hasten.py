@@ -60,8 +60,7 @@ def _partitions_of(crawl: StoredCrawl, given: str) -> list[int]:
         is_whole = bool(urlsplit(given).hostname) and given.count("/") > 2
     except ValueError as error:
         raise ConfigurationError(f"{printable(given[:200])!r}: {error}") from None
-    if not is_whole or config.host_shards > 1:
-        return list(range(config.partitions))
-    if config.queue_key not in {"host", "domain"}:
+    is_spread = config.host_shards > 1 or config.queue_key not in {"host", "domain"}
+    if not is_whole or is_spread:
         return list(range(config.partitions))
     return [QueueAddresses(config).of(given, bytes(20)).partition]

@@ -55,11 +55,6 @@ def text_digest(page: bytes) -> bytes:
     return digest.digest()
 
 
-def is_html(content_type: str) -> bool:
-    """Whether HTTP's *content_type* is that of a page that `text_digest` reads."""
-    return content_type.partition(";")[0].strip().lower() in HTML
-
-
 def _texts(page: bytes) -> Iterator[bytes]:
     """The text between the tags of *page*, which is in lower case.
 

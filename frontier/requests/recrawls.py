@@ -51,7 +51,7 @@ from frontier.recrawl.schedule import (
     after,
     schedule_of,
 )
-from frontier.recrawl.text_digest import is_html, text_digest
+from frontier.recrawl.text_digest import HTML, text_digest
 from frontier.session.session import REDIRECTS, URL_SHOWN, session_of
 from frontier.settings.live_source import Live
 
@@ -272,7 +272,7 @@ class Recrawls(Part):
         if Answer.of_status(response.status) is not Answer.PAGE:
             return
         loop = asyncio.get_running_loop()
-        has_text = is_html(visit.mime) and ARCHIVED_ONLY not in response.flags
+        has_text = visit.mime in HTML and ARCHIVED_ONLY not in response.flags
         if has_text and self._schedule(visit).text:
             visit.mark = loop.run_in_executor(None, _text_mark, response.body)
         elif visit.request_state.stored is None:

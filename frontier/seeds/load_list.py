@@ -31,7 +31,7 @@ from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
 from frontier.seeds.load_once import Seeder
 from frontier.seeds.push import Pushes
-from frontier.seeds.read import Line, SeedFault, lines, read_line
+from frontier.seeds.read import Line, SeedFault, lines
 from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import about_call
 from frontier.settings.config import Config
@@ -132,17 +132,13 @@ class SeedList:
         pushes_of: Callable[[Seed], list[tuple[int, Push]]],
         done: Loaded,
     ) -> list[tuple[int, Push]]:
-        fault = line.fault
         try:
-            found = None if fault else read_line(line.text)
-            if found is not None:
-                return pushes_of(found)
-        except SeedFault as raised:
-            shown = printable(line.text.strip()[:SHOWN])
-            fault = f"{shown!r} {printable(str(raised))}"
-        if fault:
+            found = line.seed()
+            return [] if found is None else pushes_of(found)
+        except SeedFault as fault:
+            shown = f"{printable(line.text.strip()[:SHOWN])!r} " if line.text else ""
             done.left_out += 1
-            self._tell(f"{line.place}: {fault}; skipped")
+            self._tell(f"{line.place}: {shown}{printable(str(fault))}; skipped")
         return []
 
 

@@ -61,6 +61,17 @@ class Line(NamedTuple):
     fault: str = ""
     """Why it cannot be read, if it cannot."""
 
+    def seed(self) -> Seed | None:
+        """The seed in it; ``None`` if it is empty or a comment.
+
+        Raises:
+            SeedFault: It cannot be read, or is neither a URL nor a JSON object that
+                makes a request.
+        """
+        if self.fault:
+            raise SeedFault(self.fault)
+        return read_line(self.text)
+
 
 def lines(name: str, file: BinaryIO) -> Iterator[Line]:
     """The lines of *file*, called *name*; one longer than a crawl stores is a fault."""
@@ -106,9 +117,9 @@ def read_seeds(given: str) -> list[str]:
             ) from None
     seeds: dict[str, None] = {}
     for line in lines(name, BytesIO(data)):
-        seed, fault = None, line.fault
+        seed, fault = None, ""
         try:
-            seed = read_line(line.text)
+            seed = line.seed()
         except SeedFault as raised:
             fault = str(raised)
         if seed and seed != Seed(seed.url):
@@ -138,8 +149,18 @@ def read_line(text: str) -> Seed | None:
     text = text.strip().lstrip("\ufeff").strip()
     if not text or text.startswith("#"):
         return None
-    if not text.startswith("{"):
-        return _with_url(Seed(text))
+    seed = _of_json(text) if text.startswith("{") else Seed(text)
+    if fault := fault_of(seed.url):
+        raise SeedFault(fault)
+    return seed
+
+
+def _of_json(text: str) -> Seed:
+    """The seed in a JSON object; its URL is not checked.
+
+    Raises:
+        SeedFault: It is not one, or makes no request.
+    """
     try:
         given: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -151,7 +172,7 @@ def read_line(text: str) -> Seed | None:
         kind = type(DEFAULTS[name])
         if type(value) is not kind:
             raise SeedFault(f"has a {name} that is not of type {kind.__name__}")
-    seed = _with_url(Seed(**{**DEFAULTS, **given}))
+    seed = Seed(**{**DEFAULTS, **given})
     fields = list(seed.headers)
     for value in seed.headers.values():
         fields += value if isinstance(value, list) else [value]
@@ -164,14 +185,3 @@ def read_line(text: str) -> Seed | None:
     if abs(seed.priority) > MAX_PRIORITY:
         raise SeedFault(f"has a priority that is beyond {MAX_PRIORITY:,}")
     return seed._replace(method=seed.method.upper())
-
-
-def _with_url(seed: Seed) -> Seed:
-    """*seed*, if its URL can be crawled.
-
-    Raises:
-        SeedFault: It cannot.
-    """
-    if fault := fault_of(seed.url):
-        raise SeedFault(fault)
-    return seed

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from frontier.recrawl.text_digest import MOST_BYTES, is_html, text_digest
+from frontier.recrawl.text_digest import MOST_BYTES, text_digest
 
 PAGE = b"""<!doctype html><html><head><title>News</title>
 <script src="/app.js?v=%s">var now = 1;</script></head><body>
@@ -81,10 +81,3 @@ def test_a_page_beyond_the_limit_differs_by_its_length():
 @pytest.mark.parametrize("body", [b"", b"<", b"<!", b"<a", b"\xff\x00\xfe", b"</"])
 def test_any_bytes_have_a_digest(body):
     assert len(text_digest(body)) == 16
-
-
-def test_which_types_are_html():
-    assert is_html("Text/HTML; charset=utf-8")
-    assert is_html("application/xhtml+xml")
-    assert not is_html("text/plain")
-    assert not is_html("")
