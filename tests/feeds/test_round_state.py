@@ -244,3 +244,9 @@ def test_failing_feed_skips_more_rounds_after_each_failure():
     assert record.digest == "good"
     assert r.failed(r.FailedPage(FEED, FEED), "x", 1, 10**6).resume == 2
     assert r.failed(record, "x", 1, 86_400 * 7).resume == 2 + 1
+
+
+def test_page_is_tried_by_one_round_a_day_until_it_answers():
+    page = r.FailedPage(FEED, FEED).tried_in(5, HOUR)
+
+    assert [n for n in (4, 5, 6, 29, 30) if page.is_due(n)] == [5, 30]
