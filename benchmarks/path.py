@@ -21,13 +21,12 @@ from frontier.node.context import Part
 from frontier.node.crawl_limits import Portions
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
-from frontier.queue.push import Push, Pusher
 from frontier.scheduler import Scheduler
 from frontier.seen.config import seen_config
 from frontier.seen.recent import Recent
 from frontier.session import session
 from frontier.session.features import SpiderFeatures
-from frontier.store.client import Store
+from frontier.store.client import Call, Store
 from frontier.store.keys import CrawlKeys
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.partition import QueueAddresses
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
 
     from frontier.node.context import Owner
+    from frontier.queue.push import Push
 
 IN_FLIGHT = 40 * 50
 """URLs without a verdict above which no further page arrives: the slots of requests
@@ -45,7 +45,16 @@ are taken by pages whose links are not stored yet."""
 PAUSE = 0.0005
 
 
-class MarkingOutbox(Outbox):
+class OwnOutbox(Outbox):
+    """An outbox of the only node, which has all partitions."""
+
+    @override
+    def note_ready(self, became_ready: object) -> list[Call]:
+        """Tell nobody."""
+        return []
+
+
+class MarkingOutbox(OwnOutbox):
     """An outbox that marks URLs as seen, and queues none."""
 
     @override
@@ -54,13 +63,22 @@ class MarkingOutbox(Outbox):
         super().put(partition, push._replace(queue="", priority=0, due=0, forced=0))
 
 
+class Found(Part):
+    """Counts the URLs that were new."""
+
+    new = 0
+
+    @override
+    def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """Count those of *pushes*."""
+        self.new += verdicts.count("n")
+
+
 class PushingNode(Node):
     """A node that only pushes."""
 
     queues = True
     """Whether new URLs are queued, or only marked as seen."""
-    new = 0
-    """URLs that were."""
 
     @override
     async def open(self) -> None:
@@ -68,23 +86,16 @@ class PushingNode(Node):
         self.store = Store.from_settings(self.settings)
         self.outage_retry = OutageRetry(self.store)
         self.keys = CrawlKeys(self.config.namespace, "bench")
-        kind = Outbox if self.queues else MarkingOutbox
-        self.outbox = kind(
-            self.outage_retry,
-            self.keys,
-            Pusher(self.keys, seen_config(self.config)),
-            on_verdicts=self._count,
-            on_became_ready=lambda _: [],  # the partitions are its own
-        )
+        self.seen = seen_config(self.config)
+        self.outbox = (OwnOutbox if self.queues else MarkingOutbox)(self)
         partitions = self.config.partitions
-        self.parts.add(Portions(self.outage_retry, self.keys, partitions=partitions))
+        self.found = Found()
+        self.parts.add(
+            Portions(self.outage_retry, self.keys, partitions=partitions), self.found
+        )
         self.due_times = SimpleNamespace(moved=0)  # type: ignore[assignment]
         self.controls = SimpleNamespace(wanted=Controls())  # type: ignore[assignment]
         self.tasks.start(self.outbox.run())
-
-    def _count(self, pushes: Sequence[Push], verdicts: str) -> None:
-        self.new += verdicts.count("n")
-        self.parts.call(Part.stored, pushes, verdicts)
 
     @override
     async def close(self) -> None:
@@ -159,7 +170,7 @@ class SeenPath:
         made = requests(pages, self.spider)
         count = sum(len(page) for page in pages)
         outbox, enqueue = self._node.outbox, self._scheduler.enqueue_request
-        before = self._node.new
+        before = self._node.found.new
         with collected():
             watch = Stopwatch()
             for page in made:
@@ -170,7 +181,7 @@ class SeenPath:
                     await asyncio.sleep(PAUSE)
             await outbox.flush()
             pace = watch.pace(count)
-        found = self._node.new - before
+        found = self._node.found.new - before
         wrong = count - found if new else found
         if wrong > count / 100:
             raise AssertionError(f"{wrong} of {count} URLs got the wrong answer")

@@ -35,9 +35,9 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CrawlClosed, FrontierError, StoreUnavailable
 from frontier.node.ends import FAILED, REFUSED
 from frontier.node.remove_crawl import delete_crawl
-from frontier.queue.push import NEW, SEEN, SEEN_BY_BLOOM, TEST, Push, push_to
+from frontier.queue.push import NEW, SEEN, SEEN_BY_BLOOM, TEST, Push, Pusher
 from frontier.scrapy_internals import close_now, end_with_error
-from frontier.seen.config import SeenLayout, seen_config
+from frontier.seen.config import seen_config
 from frontier.seen.recent import Recent
 from frontier.session.launch import developing, fail_program, server_of
 from frontier.session.session import session_of
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from frontier.settings.config import Config
-    from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +80,7 @@ class BlockingSeenTest:
         self._settings = dict(settings)
         self._spider = spider
         self._tiers = seen_config(config)
-        self._layouts: dict[int, SeenLayout] = {}
-        self._keys: CrawlKeys | None = None
+        self._pusher: Pusher | None = None
         self._embedded: EmbeddedStore | None = None
         self._store: BlockingStore | None = None
         self.crawl_id = config.crawl_id or f"{spider}-dupefilter"
@@ -157,26 +155,23 @@ class BlockingSeenTest:
         Raises:
             StoreError: The store did not answer, or answered with an error.
         """
-        if self._store is not None and self._keys is not None:
+        if self._store is not None and self._pusher is not None:
+            keys = self._pusher.keys
             with contextlib.suppress(CrawlClosed):
-                cancel(self._store, self._keys, ttl=0)
-            delete_crawl(self._store, self._keys, self._spider, ttl=0)
-            self._keys = None
-            self._layouts.clear()
+                cancel(self._store, keys, ttl=0)
+            delete_crawl(self._store, keys, self._spider, ttl=0)
+            self._pusher = None
 
     def _ask(self, fingerprint: bytes) -> str:
         if self._store is None:
             raise RuntimeError("the seen-set is not open")
-        every = self._keys or self._enter(self._store)
+        pusher = self._pusher or self._enter(self._store)
         number = partition_of(fingerprint.hex(), self._config.partitions)
-        pushes = [Push(TEST, seen_hash(fingerprint), "", 0, b"")]
-        layout = self._layouts.get(number, SeenLayout())
-        keys = every.partition(number)
-        done = push_to(self._store, keys, self._tiers, layout, pushes)
-        self._layouts[number] = done.layout
+        push = Push(TEST, seen_hash(fingerprint), "", 0, b"")
+        ((_, _, done),) = pusher.push(self._store, [(number, push)])
         return done.verdicts
 
-    def _enter(self, store: BlockingStore) -> CrawlKeys:
+    def _enter(self, store: BlockingStore) -> Pusher:
         async def run(calls: Sequence[Call]) -> list[Any]:
             return store.run(calls)
 
@@ -187,10 +182,10 @@ class BlockingSeenTest:
         try:
             entering.send(None)  # it runs to its end, as nothing in it suspends
         except StopIteration as returned:
-            self._keys = returned.value
-        if self._keys is None:
+            self._pusher = Pusher(returned.value, self._tiers)
+        if self._pusher is None:
             raise RuntimeError("a store that blocks has been waited for")
-        return self._keys
+        return self._pusher
 
 
 class RedisDupeFilter(RFPDupeFilter):

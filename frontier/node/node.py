@@ -8,9 +8,8 @@ What always holds:
     that cannot write must not go on.
 3.  Nothing here waits for Redis or disk in the reactor's thread.
 4.  Each component of the kernel is an attribute of the node, and calls the others
-    through the node; component modules import this one only for its type. The outbox
-    alone is given callbacks: seeds are pushed with it where there is no node. Features
-    are not components; they hang on the hooks of `Part`.
+    through the node; component modules import this one only for its type. Features are
+    not components; they hang on the hooks of `Part`.
 5.  The owner is told once of each `End`, and once that the crawl is over.
 """
 
@@ -69,7 +68,6 @@ from frontier.node.ends import (
     reason_of,
 )
 from frontier.node.heartbeat import Heartbeat
-from frontier.node.hints import hint_calls, hints_of
 from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.node.hosts import Hosts
 from frontier.node.inbox import Inbox
@@ -79,7 +77,6 @@ from frontier.node.ready_queues import ReadyQueues
 from frontier.node.reclaim import Reclaim
 from frontier.node.uplink import Uplink
 from frontier.queue.due import ServerClock
-from frontier.queue.push import Pusher
 from frontier.seen.config import seen_config
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import end_ms
@@ -95,7 +92,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from frontier.node.context import Features, Owner
-    from frontier.node.delivery import Delivery
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys
@@ -285,15 +281,7 @@ class Node:
         self.controls = Controlling(self)
         self.delivery_marks = DeliveryMarks(self)
         self.seen = seen_config(config)
-        self.outbox = Outbox(
-            outage_retry,
-            keys,
-            Pusher(keys, self.seen, server_ms=self.clock),
-            on_verdicts=lambda *told: self.parts.call(Part.stored, *told),
-            on_became_ready=self._on_became_ready,
-            journal=lambda *done: self.parts.call(Part.pushed, *done),
-            has_lost=self._is_lost,
-        )
+        self.outbox = Outbox(self)
         self.ready = ReadyQueues(self)
         self.adopted = Adopted(self)
         self.inbox = Inbox(self)
@@ -435,9 +423,6 @@ class Node:
         if not is_held or reservation.key not in self.inbox.open:
             return True
         return self.deliveries.has_lost(reservation.delivery)
-
-    def _is_lost(self, delivery: Delivery) -> bool:
-        return self.deliveries.has_lost(delivery)
 
     def covers(self, reservation: Reservation) -> bool:
         """Whether a request that stands on *reservation* may be sent."""
@@ -636,14 +621,6 @@ class Node:
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
         return any(busy() for busy in self.parts.each(Part.busy))
-
-    def _on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
-        """Note queues that have just become ready; the calls that tell their owners."""
-        for partition, queue in became_ready:
-            if partition in self.leases.held:
-                self.inbox.heed(partition, queue)
-        hints = hints_of(became_ready, self.membership.ring, self.config.node_id)
-        return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))
 
     def on_uplink(self) -> None:
         """Start nothing while no host answers, and leave the crawl to other nodes."""

@@ -31,20 +31,20 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import StoreUnavailable
+from frontier.node.context import Part
+from frontier.node.hints import hint_calls, hints_of
 from frontier.queue.due import DUE
-from frontier.queue.push import SEEN
+from frontier.queue.push import SEEN, Pusher
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.outage_retry import pauses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from frontier.node.delivery import Delivery
-    from frontier.queue.push import Push, Pusher
+    from frontier.node.node import Node
+    from frontier.queue.push import Push
     from frontier.store.address import Server
     from frontier.store.client import Call
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
 
 
 DELAY = 0.01
@@ -75,24 +75,12 @@ class _Kept(NamedTuple):
 class Outbox:
     """Collects pushes and sends them to their partitions."""
 
-    def __init__(
-        self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        pusher: Pusher,
-        *,
-        on_verdicts: Callable[[Sequence[Push], str], None],
-        on_became_ready: Callable[[list[tuple[int, str]]], list[Call]],
-        journal: Callable[[int, Sequence[Push]], None] | None = None,
-        has_lost: Callable[[Delivery], bool] = lambda _: False,
-    ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self.pusher = pusher
-        self._on_verdicts = on_verdicts
-        self._on_became_ready = on_became_ready
-        self._journal = journal
-        self._has_lost = has_lost
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._parts = node.parts
+        self.pusher = Pusher(node.keys, node.seen, server_ms=node.clock)
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._flying: dict[int, int] = {}
         self._stored: Counter[int] = Counter()
@@ -110,7 +98,7 @@ class Outbox:
         """Pushes without a verdict."""
 
     def put(self, partition: int, push: Push) -> None:
-        """Add *push*; its verdict comes through ``on_verdicts``."""
+        """Add *push*; parts are told its verdict by `Part.stored`."""
         self._waiting[partition].append(push)
         self.pending += 1
         self._some.set()
@@ -168,7 +156,7 @@ class Outbox:
             places = [i for i, push in enumerate(pushes) if push.tag is not AGAIN]
             verdicts = "".join(verdicts[i] for i in places)
             pushes = [pushes[i] for i in places]
-        self._on_verdicts(pushes, verdicts)
+        self._parts.call(Part.stored, pushes, verdicts)
 
     async def run(self) -> None:
         """Send what is put, until cancelled."""
@@ -245,10 +233,19 @@ class Outbox:
             batches, waits, is_repeated = again, pauses(), False
         async with self._stored_more:
             self._stored_more.notify_all()
-        after = self._on_became_ready(became_ready) + self.pusher.forget_calls()
+        after = self.note_ready(became_ready) + self.pusher.forget_calls()
         # If a hint is lost, a look at all partitions finds what is ready.
         with contextlib.suppress(StoreUnavailable):
             await self._outage_retry.call(after)
+
+    def note_ready(self, became_ready: Sequence[tuple[int, str]]) -> list[Call]:
+        """Note queues that have just become ready; the calls that tell their owners."""
+        node = self._node
+        for partition, queue in became_ready:
+            if partition in node.leases.held:
+                node.inbox.heed(partition, queue)
+        hints = hints_of(became_ready, node.membership.ring, node.config.node_id)
+        return hint_calls(self._keys, hints, int(node.config.lease_ttl * 2000))
 
     def _without_lost(
         self, batches: list[tuple[int, list[Push]]]
@@ -256,12 +253,12 @@ class Outbox:
         """*batches* without the claims of invariant 6, which get their verdict."""
         if not (self._has_gone_back and self._outage_retry.store.alone):
             return batches
-        left = []
+        left, has_lost = [], self._node.deliveries.has_lost
         for partition, pushes in batches:
             lost: list[Push] = []
             rest: list[Push] = []
             for push in pushes:
-                is_lost = push.claimer is not None and self._has_lost(push.claimer)
+                is_lost = push.claimer is not None and has_lost(push.claimer)
                 (lost if is_lost else rest).append(push)
             self._count_stored(partition, len(lost))
             self._tell(lost, SEEN * len(lost))
@@ -280,8 +277,7 @@ class Outbox:
         """Count *pushes*, all that was left of a batch, as stored."""
         self._count_stored(partition, len(pushes))
         del self._flying[partition]
-        if self._journal is not None:
-            self._journal(partition, pushes)
+        self._parts.call(Part.pushed, partition, pushes)
 
 
 def _going(flights: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:

@@ -16,7 +16,9 @@ What always holds:
 
 from __future__ import annotations
 
+import itertools
 import secrets
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +26,7 @@ from frontier.errors import KeyDamaged, PushForgotten
 from frontier.queue.due import DUE, waiting_element, wall_ms
 from frontier.seen import intset
 from frontier.seen.config import (
+    MAX_URLS,
     LayoutStale,
     Plan,
     PlanKeys,
@@ -36,7 +39,7 @@ from frontier.seen.config import (
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
@@ -146,30 +149,6 @@ def push_plan(
     return Plan("queue_push", made.names, packed, urls)
 
 
-def push_to(
-    store: BlockingStore,
-    keys: PartitionKeys,
-    tiers: SeenConfig,
-    layout: SeenLayout,
-    pushes: Sequence[Push],
-) -> Pushed:
-    """Push *pushes*, at most `MAX_URLS`, to one partition, whatever layout it has.
-
-    For callers that may block, and whose pushes may be done twice.
-
-    Raises:
-        CrawlLost: The store has lost what was in the partition.
-        KeyDamaged: A value in the partition is invalid.
-        StoreError: The store does not answer, or refuses.
-    """
-    while True:
-        (reply,) = store.call(push_call(keys, tiers, layout, pushes))
-        try:
-            return pushed(reply, pushes)
-        except LayoutStale as stale:
-            layout = stale.layout
-
-
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """Read the *reply* to the plan that pushed *pushes*.
 
@@ -192,6 +171,8 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
 
 
 EMPTY = SeenLayout()
+AT_ONCE = 150
+"""Partitions to which a caller that blocks pushes in one round trip."""
 
 
 class Pusher:
@@ -203,7 +184,7 @@ class Pusher:
         tiers: SeenConfig,
         server_ms: Callable[[], float] = wall_ms,
     ) -> None:
-        self._keys = keys
+        self.keys = keys
         self._tiers = tiers
         self._server_ms = server_ms
         self._layouts: dict[int, SeenLayout] = {}
@@ -211,10 +192,44 @@ class Pusher:
         """Ids of untested pushes without parents that are under way, by partition."""
         self._done: list[tuple[int, list[int]]] = []
 
+    def push(
+        self, store: BlockingStore, pushes: Iterable[tuple[int, Push]]
+    ) -> list[tuple[int, Sequence[Push], Pushed]]:
+        """Push *pushes*, each to its partition, for a caller that may block.
+
+        Return what became of them, in portions, each of one partition. The store may
+        repeat a call whose reply is lost, and its pushes are done once all the same.
+
+        Raises:
+            CrawlLost: The store has lost what was in a partition.
+            KeyDamaged: A value in a partition is invalid.
+            StoreError: The store does not answer, or refuses. Some may be stored.
+        """
+        waiting: dict[int, list[Push]] = defaultdict(list)
+        for partition, push in pushes:
+            waiting[partition].append(push)
+        stored: list[tuple[int, Sequence[Push], Pushed]] = []
+        while waiting:
+            turn = list(itertools.islice(waiting.items(), AT_ONCE))
+            batches = [(partition, of_it[:MAX_URLS]) for partition, of_it in turn]
+            plans = [self.plan(*batch) for batch in batches]
+            replies = store.run(joined(plans, alone=store.alone))
+            every = itertools.chain.from_iterable(replies)
+            for (partition, some), reply in zip(batches, every, strict=True):
+                if (done := self.pushed(partition, reply, some)) is None:
+                    continue
+                stored.append((partition, some, done))
+                del waiting[partition][: len(some)]
+                if not waiting[partition]:
+                    del waiting[partition]
+        if forgotten := self.forget_calls():
+            store.run(forgotten)
+        return stored
+
     def plan(self, partition: int, pushes: Sequence[Push]) -> Plan:
         """The plan that pushes *pushes*, or makes room for them."""
         layout = self._layouts.get(partition, EMPTY)
-        keys = self._keys.partition(partition)
+        keys = self.keys.partition(partition)
         lacking = [
             n for n, p in enumerate(pushes) if p.mode in UNTESTED and not p.forced
         ]
@@ -239,7 +254,7 @@ class Pusher:
         except LayoutStale as stale:
             if not self._tiers.allows(stale.layout):
                 reason = "its numbers do not fit each other"
-                key = self._keys.partition(partition).seen
+                key = self.keys.partition(partition).seen
                 raise KeyDamaged("", key, reason) from None
             self._layouts[partition] = stale.layout
             return None
@@ -255,7 +270,7 @@ class Pusher:
         """
         done, self._done = self._done, []
         return [
-            Call.command("SREM", self._keys.partition(partition).forced, *ids)
+            Call.command("SREM", self.keys.partition(partition).forced, *ids)
             for partition, ids in done
         ]
 

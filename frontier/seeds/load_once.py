@@ -6,20 +6,17 @@ What always holds:
     whole or in part, queues nothing twice.
 2.  One command at a time loads a list (`frontier.cluster.seed_lock`), and a line counts
     as done only after it was pushed.
-3.  Pushes go through an outbox like a node's. One that is sent again because its reply
-    was lost is done once. If a server was restarted or replaced while seeds were
-    loaded, it may have forgotten some: then no line of the list counts.
+3.  A push that is sent again because its reply was lost is done once. If a server was
+    restarted or replaced while seeds were loaded, it may have forgotten some: then no
+    line of the list counts.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from frontier.errors import StoreUnavailable
 from frontier.node.hints import hint_calls
-from frontier.node.outbox import Outbox
 from frontier.queue.push import ARE_SEEN, NEW, Pusher, Unbroken
 from frontier.store.client import Call
 from frontier.store.keys import node_of
@@ -36,35 +33,8 @@ HINT_MS = 30_000
 """How long a hint is kept for a node that does not read it."""
 
 
-class _Silent(Exception):
-    """The store does not answer; *error* is what the caller, who gives up, raises."""
-
-    def __init__(self, error: StoreUnavailable) -> None:
-        super().__init__()
-        self.error = error
-
-
-class _Retry:
-    """An outbox's `OutageRetry` that leaves waiting, and giving up, to *store*."""
-
-    def __init__(self, store: BlockingStore) -> None:
-        self._run = store.run
-        self.alone = store.alone
-        self.store = self
-
-    def server_of(self, _: str) -> None:
-        """The server that has a key: not needed, as nothing is sent again here."""
-
-    async def call(self, calls: Sequence[Call], **_: bool) -> list[Any]:
-        """Run *calls*; copies are waited for by the store."""
-        try:
-            return self._run(calls)
-        except StoreUnavailable as error:
-            raise _Silent(error) from None
-
-
 class Seeder:
-    """Puts seeds into an outbox like a node's, and waits until they are stored."""
+    """Stores seeds, and tells the nodes of the crawl."""
 
     def __init__(
         self, store: BlockingStore, keys: CrawlKeys, tiers: SeenConfig
@@ -84,37 +54,17 @@ class Seeder:
         Raises:
             StoreError: The store does not answer, or refuses. Some may be stored.
         """
-        try:
-            asyncio.run(self._pushed(pushes))
-        except _Silent as silent:
-            raise silent.error from None
-
-    async def _pushed(self, pushes: Iterable[tuple[int, Push]]) -> None:
-        retry: Any = _Retry(self._store)
-        outbox = Outbox(
-            retry,
-            self._keys,
-            self._pusher,
-            on_verdicts=self._count,
-            on_became_ready=self._became_ready,
-        )
-        for partition, push in pushes:
-            outbox.put(partition, push)
-        sending = asyncio.create_task(outbox.run())
-        stored = asyncio.create_task(outbox.flush())
-        await asyncio.wait((sending, stored), return_when="FIRST_COMPLETED")
-        if sending.done():  # it ends only by an error
-            sending.result()
+        became_ready: list[tuple[int, str]] = []
+        for partition, some, done in self._pusher.push(self._store, pushes):
+            self._count(some, done.verdicts)
+            became_ready += [(partition, queue) for queue in done.became_ready]
+        tell_holders(self._store, self._keys, became_ready)
 
     def _count(self, pushes: Sequence[Push], verdicts: str) -> None:
         for push, verdict in zip(pushes, verdicts, strict=True):
             if push.tag is not None:
                 self.new += verdict == NEW
                 self.seen += verdict in ARE_SEEN
-
-    def _became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
-        tell_holders(self._store, self._keys, became_ready)
-        return []
 
     def leave(self) -> None:
         """Finish; nothing is pushed any more.

@@ -6,8 +6,8 @@ from scrapy.utils.request import fingerprint
 
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.dupefilter import BlockingSeenTest
-from frontier.queue.push import TEST, Push, push_to
-from frontier.seen.config import SeenLayout, seen_config
+from frontier.queue.push import TEST, Push, Pusher
+from frontier.seen.config import seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
@@ -89,22 +89,18 @@ def open_crawl(blocking, unique):
 
 def push_all(store, keys, config, urls):
     """Push *urls* to their partitions; return the verdict of each."""
-    by_partition, verdicts = {}, {}
-    for url in urls:
-        partition = partition_of(queue_key(url, config.queue_key), config.partitions)
-        by_partition.setdefault(partition, []).append(
-            (url, seen_hash(fingerprint(Request(url))))
+    pushes = [
+        (
+            partition_of(queue_key(url, config.queue_key), config.partitions),
+            Push(TEST, seen_hash(fingerprint(Request(url))), "0:q", 0, b"", url),
         )
-    for partition, found in by_partition.items():
-        layout = SeenLayout()
-        for i in range(0, len(found), 500):
-            part = found[i : i + 500]
-            made = [Push(TEST, m, "0:q", 0, b"") for _, m in part]
-            place, shape = keys.partition(partition), seen_config(config)
-            done = push_to(store, place, shape, layout, made)
-            layout = done.layout
-            verdicts |= dict(zip([u for u, _ in part], done.verdicts, strict=True))
-    return verdicts
+        for url in urls
+    ]
+    return {
+        push.tag: verdict
+        for _, some, done in Pusher(keys, seen_config(config)).push(store, pushes)
+        for push, verdict in zip(some, done.verdicts, strict=True)
+    }
 
 
 def pages(count, host="a.example", start=0):

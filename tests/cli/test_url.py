@@ -12,8 +12,8 @@ from frontier.explain.checks import REASONS
 from frontier.model import Attempt, Found
 from frontier.node.archiving import Archive
 from frontier.queue.item import encode
-from frontier.queue.push import TEST, Push, push_to
-from frontier.seen.config import SeenLayout, seen_config
+from frontier.queue.push import TEST, Push, Pusher
+from frontier.seen.config import seen_config
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
@@ -51,8 +51,8 @@ class Crawl:
         meta = {"frontier_found": [HOME, "L", HOME, 0]}
         item = encode({"url": url, "meta": meta}, queue)
         push = Push(TEST, seen_hash(fingerprint(Request(url))), queue, 0, item)
-        layout, tiers = SeenLayout(), seen_config(self.config)
-        push_to(self.store, self.part(host), tiers, layout, [push])
+        pusher = Pusher(self.keys, seen_config(self.config))
+        pusher.push(self.store, [(partition_of(host, 16), push)])
 
     def archive(self, exchanges=(), attempts=()):
         """Write them, as a node would."""

@@ -118,6 +118,7 @@ class Parts(Node):
         self.finished = asyncio.Event()
         self.build()
         self.outbox.pusher = Pusher(crawl, options.get("shape", SHAPE))
+        self.outbox.note_ready = self.note_ready
         # As if a heartbeat had been answered. The first that is finds another name.
         self.membership._number, self.membership._is_spent = 1, False
         self.membership._beaten = self.monotonic()
@@ -134,7 +135,7 @@ class Parts(Node):
     def tell_end(self, state):
         self.finished.set()
 
-    def _on_became_ready(self, became_ready):
+    def note_ready(self, became_ready):
         self.became_ready += became_ready
         return []
 

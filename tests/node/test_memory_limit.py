@@ -2,17 +2,17 @@
 
 import asyncio
 import logging
+from contextlib import closing
 
 import pytest
 
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
 from frontier.model import Member
-from frontier.node.outbox import Outbox
 from frontier.queue.push import TEST, Push, Pusher
 from frontier.seen.config import SeenConfig
 from frontier.seen.memory_limit import SeenMemoryLimit
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.fingerprint import seen_hash
 
@@ -26,14 +26,7 @@ class Crawl:
     def __init__(self, store, keys, max_bytes, shape=SHAPE):
         self.store, self.keys = store, keys
         outage_retry = OutageRetry(store)
-        self.verdicts = {}
-        self.outbox = Outbox(
-            outage_retry,
-            keys,
-            Pusher(keys, shape),
-            on_verdicts=self._note,
-            on_became_ready=lambda _: [],
-        )
+        self.pusher = Pusher(keys, shape)
         self.memory_limit = SeenMemoryLimit(
             outage_retry,
             keys,
@@ -49,18 +42,19 @@ class Crawl:
             max_bytes=max_bytes,
         )
 
-    def _note(self, pushes, verdicts):
-        self.verdicts.update(zip((p.tag for p in pushes), verdicts, strict=True))
-
     async def push(self, first, end):
-        self.verdicts.clear()
-        task = asyncio.create_task(self.outbox.run())
-        for n in range(first, end):
-            push = Push(TEST, seen_hash(b"%d" % n), "", 0, b"", n)
-            self.outbox.put(n % PARTITIONS, push)
-        await self.outbox.flush()
-        task.cancel()
-        return "".join(self.verdicts[n] for n in range(first, end))
+        pushes = [
+            (n % PARTITIONS, Push(TEST, seen_hash(b"%d" % n), "", 0, b"", n))
+            for n in range(first, end)
+        ]
+        with closing(BlockingStore.at(self.store.address)) as store:
+            stored = await asyncio.to_thread(self.pusher.push, store, pushes)
+        found = [
+            (push.tag, verdict)
+            for _, some, done in stored
+            for push, verdict in zip(some, done.verdicts, strict=True)
+        ]
+        return "".join(verdict for _, verdict in sorted(found))
 
     async def keys_of(self, what):
         found = 0

@@ -10,13 +10,11 @@ import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import ConfigurationError, InputBroken
-from frontier.queue.push import TEST, Push, push_to
+from frontier.queue.push import TEST, Push, Pusher
 from frontier.seeds.load_once import Seeder
 from frontier.seen.config import (
     MAX_BLOOMS,
-    MAX_URLS,
     SeenConfig,
-    SeenLayout,
     seen_config,
 )
 from frontier.seen.export import HASH, VERSION, Import, export, reserve
@@ -60,17 +58,16 @@ class Crawl:
 
     def push(self, first, end):
         """Push the URLs of these numbers; return their verdicts."""
-        verdicts = {}
-        for number in range(PARTITIONS):
-            mine = [n for n in range(first, end) if n % PARTITIONS == number]
-            layout, keys = SeenLayout(), self.keys.partition(number)
-            for at in range(0, len(mine), MAX_URLS):
-                some = mine[at : at + MAX_URLS]
-                pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in some]
-                done = push_to(self.store, keys, self.shape, layout, pushes)
-                layout = done.layout
-                verdicts |= zip(some, done.verdicts, strict=True)
-        return "".join(verdicts[n] for n in range(first, end))
+        pushes = [
+            (n % PARTITIONS, Push(TEST, seen_hash(b"%d" % n), "", 0, b"", n))
+            for n in range(first, end)
+        ]
+        found = [
+            (push.tag, verdict)
+            for _, some, done in Pusher(self.keys, self.shape).push(self.store, pushes)
+            for push, verdict in zip(some, done.verdicts, strict=True)
+        ]
+        return "".join(verdict for _, verdict in sorted(found))
 
     def give_up(self, number):
         keys, layout = self.keys.partition(number), self.layout(number)

@@ -4,7 +4,7 @@ import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import KeyDamaged, UnknownCrawl
-from frontier.queue.push import TEST, Push, push_to
+from frontier.queue.push import TEST, Push, Pusher
 from frontier.seen.config import SeenConfig, SeenLayout, seen_config
 from frontier.seen.seen_set import (
     PartitionState,
@@ -54,16 +54,13 @@ def opened(db, crawl):
 
 
 @pytest.fixture
-def push(blocking, keys):
+def push(blocking, crawl):
     store = blocking()
 
     def push(config, marks):
-        layout, verdicts = SeenLayout(), ""
-        for i in range(0, len(marks), 500):
-            made = [Push(TEST, m, "0:a.example", 0, b"") for m in marks[i : i + 500]]
-            done = push_to(store, keys, seen_config(config), layout, made)
-            layout, verdicts = done.layout, verdicts + done.verdicts
-        return verdicts
+        pushes = [(7, Push(TEST, m, "0:a.example", 0, b"")) for m in marks]
+        stored = Pusher(crawl, seen_config(config)).push(store, pushes)
+        return "".join(done.verdicts for *_, done in stored)
 
     return push
 

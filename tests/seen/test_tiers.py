@@ -5,8 +5,8 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.queue.push import TEST, Push, push_to
-from frontier.seen.config import MAX_URLS, SeenLayout, seen_config
+from frontier.queue.push import TEST, Push, Pusher
+from frontier.seen.config import MAX_URLS, seen_config
 from frontier.settings.config import Config
 from frontier.status.partitions import look_at
 from frontier.status.seen_tiers import LATER, tiers_in, tiers_of
@@ -32,15 +32,11 @@ def fill(blocking, crawl):
                 **given,
             }
         )
-        shape, layouts = seen_config(config), [SeenLayout()] * 3
-        for first in range(0, count, MAX_URLS):
-            numbers = range(first, min(first + MAX_URLS, count))
-            pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in numbers]
-            number = first // MAX_URLS % 3
-            keys = crawl.partition(number)
-            layouts[number] = push_to(
-                store, keys, shape, layouts[number], pushes
-            ).layout
+        pushes = [
+            (n // MAX_URLS % 3, Push(TEST, seen_hash(b"%d" % n), "", 0, b""))
+            for n in range(count)
+        ]
+        Pusher(crawl, seen_config(config)).push(store, pushes)
         return json.loads(json.dumps(crawl_settings(config)))
 
     return fill
