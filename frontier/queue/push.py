@@ -73,7 +73,7 @@ class Push(NamedTuple):
     """Its id among what its parent pushes untested (`Delivery.next_id`); 0 if it has no
     parent, or is tested. For a claim, its owner; 0 if it has none."""
     claimer: Any = None
-    """For a claim, the `Delivery` that it is for."""
+    """The `Delivery` that it is for, if its request stays in this process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,15 +57,6 @@ class _Kind:
     count: int = 0
 
 
-@dataclass(slots=True)
-class _Asked:
-    """A request of which it is not known yet whether it is new."""
-
-    delivery: Delivery
-    reason: str
-    due: int
-
-
 class LocalRequests(Part):
     """Adopts the requests of one node that cannot be stored.
 
@@ -83,8 +74,8 @@ class LocalRequests(Part):
         self._modes = modes
         self._delivered = delivered
         self._kinds: dict[str, _Kind] = {}
-        self._asked: dict[int, list[_Asked]] = {}
-        """By the ``id`` of the request, which is kept, too; in the order of pushes."""
+        self._tested = 0
+        """Requests of which it is not known yet whether they are new."""
         self._loose = Delivery()
 
     def adopt(self, link: Link, error: NotSerializable) -> bool:
@@ -112,8 +103,8 @@ class LocalRequests(Part):
         owner = 0
         if mode == TEST:
             mode, owner = CLAIM, made.owner
-        asked = _Asked(made, _kind(error), link.due)
-        self._asked.setdefault(id(request), []).append(asked)
+        made.notes[LocalRequests] = _kind(error), link.due
+        self._tested += 1
         push = Push(mode, mark, "", request.priority, b"", request, 0, owner, made)
         self._node.outbox.put(link.partition, push)
         return True
@@ -146,25 +137,20 @@ class LocalRequests(Part):
     @override
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Act on the verdicts about requests that are to be adopted."""
-        if not self._asked:
+        if not self._tested:
             return
         for push, verdict in zip(pushes, verdicts, strict=True):
-            if push.queue or push.tag is None:
+            made = push.claimer
+            if made is None:
                 continue
-            every = self._asked.get(id(push.tag))
-            if every is None:
-                continue
-            asked = every.pop(0)
-            if not every:
-                del self._asked[id(push.tag)]
+            self._tested -= 1
             if verdict in ARE_SEEN and push.mode not in UNTESTED:
-                self._node.deliveries.end(asked.delivery)
+                self._node.deliveries.end(made)
                 continue
-            self._count(asked.reason, push.tag.url)
-            wait = 0.0
-            if asked.due:
-                wait = (asked.due - self._node.clock()) / 1000
-            self._node.adopted.accept(asked.delivery, wait)
+            reason, due = made.notes.pop(LocalRequests)
+            self._count(reason, made.request.url)
+            wait = (due - self._node.clock()) / 1000 if due else 0.0
+            self._node.adopted.accept(made, wait)
 
     def _count(self, reason: str, url: str) -> None:
         self._session.count("frontier/queue/local")
