@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease
@@ -34,6 +34,7 @@ from frontier.store.client import Argument, Call
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from frontier.cluster.membership import Membership
     from frontier.store.calls import Run
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
@@ -41,24 +42,6 @@ BATCH = 256
 """Calls per pipeline, so that the reactor is never busy for long. Pipelines go out
 together, each on a connection of its own: where callbacks keep the reactor busy, a
 pipeline that had to wait for the one before would wait for callbacks too."""
-
-
-class Life(Protocol):
-    """What leases depend on: a name on the map of members; see `Membership`."""
-
-    @property
-    def name(self) -> str:
-        """The name that this node has."""
-
-    @property
-    def is_live(self) -> bool:
-        """Whether this node can rely on nobody taking it for dead."""
-
-    def is_own(self, holder: str) -> bool:
-        """Whether *holder* is a name that this process has, or had."""
-
-    def is_dead(self, holder: str) -> bool:
-        """Whether the process that had the name *holder* sends nothing any more."""
 
 
 class Seen(NamedTuple):
@@ -97,7 +80,7 @@ class Leases:
         self,
         run: Run,
         keys: CrawlKeys,
-        life: Life,
+        life: Membership,
     ) -> None:
         self._run = run
         self._keys = keys
