@@ -80,11 +80,11 @@ class Leases:
         self,
         run: Run,
         keys: CrawlKeys,
-        life: Membership,
+        membership: Membership,
     ) -> None:
         self._run = run
         self._keys = keys
-        self.life = life
+        self.membership = membership
         self._held: dict[int, Lease] = {}
         self.changes = 0
         """How often a lease was taken, released or lost."""
@@ -105,17 +105,21 @@ class Leases:
     @property
     def name(self) -> str:
         """The name under which leases are taken now."""
-        return self.life.name
+        return self.membership.name
 
     def is_gone(self, holder: str) -> bool:
         """Whether *holder* is a name under which nobody does anything any more."""
-        is_former = self.life.is_own(holder) and holder != self.life.name
-        return is_former or self.life.is_dead(holder)
+        is_former = self.membership.is_own(holder) and holder != self.membership.name
+        return is_former or self.membership.is_dead(holder)
 
     def current(self, partition: int) -> Lease | None:
         """The lease on *partition*, or ``None`` if there is none to rely on."""
         lease = self._held.get(partition)
-        if lease is None or lease.holder != self.life.name or not self.life.is_live:
+        if (
+            lease is None
+            or lease.holder != self.membership.name
+            or not self.membership.is_live
+        ):
             return None
         return lease
 
@@ -142,7 +146,7 @@ class Leases:
         # A live holder may have released its lease meanwhile: asking finds that out.
         asked = {p: self._known(p) or NOBODY for p in partitions}
         while asked:
-            name = self.life.name
+            name = self.membership.name
             self.doubtful.update(asked)
             try:
                 replies = await self._ask(starmap(self._acquiring, asked.items()))
@@ -178,13 +182,17 @@ class Leases:
         """The lease as it was last seen; `None` if another live process holds it."""
         seen = self._seen.get(partition, NOBODY)
         holder = seen.holder
-        if not holder or self.life.is_own(holder) or self.life.is_dead(holder):
+        if (
+            not holder
+            or self.membership.is_own(holder)
+            or self.membership.is_dead(holder)
+        ):
             return seen
         return None
 
     def _acquiring(self, partition: int, seen: Seen, *, keeps: bool = False) -> Call:
         keys = self._keys.partition(partition)
-        return acquire_call(keys, self.life.name, seen, keeps=keeps)
+        return acquire_call(keys, self.membership.name, seen, keeps=keeps)
 
     def _taken(
         self, partition: int, before: Seen, name: str, reply: list[Any]
@@ -214,7 +222,7 @@ class Leases:
             StoreUnavailable: This has to be called again.
         """
         lost: list[Lease] = []
-        name = self.life.name
+        name = self.membership.name
         stale = [lease for lease in self._held.values() if lease.holder != name]
         calls = (
             self._acquiring(one.partition, Seen(one.holder, one.token), keeps=True)
@@ -226,7 +234,7 @@ class Leases:
             if reply[0] < 0:
                 raise CrawlLost(self._keys.crawl_id)
             holder = reply[1].decode("utf-8", "replace")
-            if int(reply[2]) == lease.token and self.life.is_own(holder):
+            if int(reply[2]) == lease.token and self.membership.is_own(holder):
                 # Also if an earlier call was executed and its reply was lost.
                 self._held[lease.partition] = replace(lease, holder=holder)
             else:

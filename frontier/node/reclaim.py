@@ -106,7 +106,7 @@ class Reclaim:
                 names = {former.holder, *(entry.keeper for entry in entries)}
                 notes = await self._notes(names - {""})
                 own = set()  # this process had these: the store went back, nobody died
-                if self._leases.life.is_own(former.holder):
+                if self._leases.membership.is_own(former.holder):
                     own = {b"%d" % e.id for e in entries if e.token == former.token}
                 which = lease.partition, entries, {*marks} - own, former, notes
                 keys = self._keys.partition(lease.partition)
