@@ -175,6 +175,8 @@ class Links:
                 return text
             if self._root:
                 return (self._directory if easy[2] else self._root) + text
+        path, mark, query = text.partition("?")
+        text = path.replace("\\", "/") + mark + query  # as browsers do
         try:
             url = urldefrag(urljoin(self._base, text)).url
         except ValueError:

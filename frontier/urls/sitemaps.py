@@ -179,6 +179,8 @@ class _Sitemap:
     def lines(self, body: bytes) -> Iterator[Entry]:
         if not body.strip():
             self.faults.append("is empty")
+        elif self.faults:  # it is cut, and half a line is another URL
+            body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
         for line in _LINE.finditer(body.removeprefix(b"\xef\xbb\xbf")):
             text = line[0].strip()[: LONGEST_URL + 1].decode("utf-8", "replace")
             if text.lower().startswith(("http://", "https://")):
@@ -188,7 +190,8 @@ class _Sitemap:
 
     def elements(self, body: bytes) -> Iterator[Entry]:
         if b"\0" not in body[:100]:  # in UTF-16 they are halves of characters
-            body = without_bare(_UNFIT.sub(b"", body))
+            # Text behind the last tag is half a URL, if it is not white space.
+            body = without_bare(_UNFIT.sub(b"", body[: body.rfind(b">") + 1]))
         parsed = etree.iterparse(
             BytesIO(body),
             recover=True,

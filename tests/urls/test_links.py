@@ -43,6 +43,7 @@ def of_css(text):
         "<a href='x.html#part'>",
         "<a href='./x.html'>",
         "<a href='../dir/x.html'>",
+        r"<a href='\dir\x.html'>",
         "<a href='//a.example/dir/x.html'>",
         "<a href='HTTP://a.example/dir/x.html'>",
     ],

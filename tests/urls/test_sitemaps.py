@@ -152,9 +152,11 @@ def test_truncated_or_damaged_sitemap_is_read_as_far_as_possible():
     found, _, faults = read(packed[:-8] + bytes(8))
     assert len(found) > 1500
     assert faults[0].startswith("its gzip is cut or damaged: CRC check failed")
-    found, _, faults = read(body[:-500])
-    assert len(found) > 1900
+    found, _, faults = read(body[: body.rfind(b"99\n")])
+    assert found[-1] == ("http://a.example/1998", None)
     assert "is malformed" in faults[0]
+    lines = b"http://a.example/1\nhttp://a.example/23"
+    assert read(gzip.compress(lines, 0)[:-9])[0] == [("http://a.example/1", None)]
 
 
 def test_urls_of_other_hosts_are_refused_in_one_line():
