@@ -81,14 +81,13 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which pages it is about, and what it says about their schedule."""
+    """Which pages it is about, and what schedule they have."""
 
+    schedule: Schedule
     host: str = ""
     """Empty for all hosts; with ``*.`` in front for a host and all below it."""
     path: str = ""
     mime: str = ""
-    changes: tuple[tuple[str, Any], ...] = ()
-    """Fields of `Schedule`, and their values."""
 
     def matches(self, host: str, path: str, mime: str) -> bool:
         """Whether it is about a page of *host* and *path*, of the type *mime*."""
@@ -120,7 +119,7 @@ class Rules:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         for rule in self.rules:
             if rule.matches(parts.host, path, mime):
-                return _changed(self.default, dict(rule.changes))
+                return rule.schedule
         return self.default
 
 
@@ -150,7 +149,7 @@ def _rule(file: TomlTables, number: int, default: Schedule) -> Rule:
     key, reason = changed.problem()
     if key and changed.kind is not Kind.OFF:
         file.fail(number, key, f"{key} {reason}")
-    return Rule(**matches, changes=tuple(made.items()))
+    return Rule(changed, **matches)
 
 
 def changed_by(schedule: Schedule, said: Mapping[str, Any]) -> Schedule:
