@@ -102,7 +102,7 @@ def export(
 
     Raises:
         ConfigurationError: What it saw is not in the store.
-        ConfigurationError: *path* cannot be written.
+        OSError: *path* cannot be written.
     """
     name = crawl.keys.crawl_id
     if not (tiers.has_set or tiers.has_bloom):
@@ -118,22 +118,17 @@ def export(
         "shape": crawl.shape,
     }
     urls = 0
-    try:
-        with (
-            published(path, mode_of_environment()) as file,
-            gzip.GzipFile("", "wb", 1, file, mtime=0) as packed,
-        ):
-            packed.write(msgpack.packb(header))
-            for number in range(crawl.config.partitions):
-                for message in _exported(store, crawl, tiers, number):
-                    packed.write(msgpack.packb(message))
-                    urls += len(message[2]) if message[0] == "marks" else 0
-                progress(number + 1)
-            packed.write(msgpack.packb(["end", urls]))
-    except OSError as error:
-        raise ConfigurationError(
-            f"{path} cannot be written: {error.strerror}"
-        ) from None
+    with (
+        published(path, mode_of_environment()) as file,
+        gzip.GzipFile("", "wb", 1, file, mtime=0) as packed,
+    ):
+        packed.write(msgpack.packb(header))
+        for number in range(crawl.config.partitions):
+            for message in _exported(store, crawl, tiers, number):
+                packed.write(msgpack.packb(message))
+                urls += len(message[2]) if message[0] == "marks" else 0
+            progress(number + 1)
+        packed.write(msgpack.packb(["end", urls]))
     return urls
 
 
@@ -173,7 +168,7 @@ class Import:
         InputBroken: It is not whole, or not an exported seen-set.
         InputBroken: It was made by another version, by other rules, or from other
             fingerprints.
-        ConfigurationError: It cannot be read.
+        OSError: It cannot be read.
     """
 
     def __init__(self, path: Path, fingerprinter: str) -> None:
@@ -225,10 +220,6 @@ class Import:
             self._fail("it is cut off")
         except (gzip.BadGzipFile, zlib.error) as error:
             self._fail(f"it is damaged, or no exported seen-set ({error})")
-        except OSError as error:
-            raise ConfigurationError(
-                f"{self._path} cannot be read: {error.strerror}"
-            ) from None
         except (ValueError, msgpack.UnpackException) as error:
             self._fail(f"it has a message that cannot be read ({type(error).__name__})")
 
