@@ -35,9 +35,8 @@ class Driver:
 
     def note(self, number, *feeds, asked=None, urls=0, found=0, record=b""):
         """*feeds* have answered, each with so many new items *found*."""
-        fields = [] if asked is None else [r.feed_field(url) for url in asked]
+        fields = None if asked is None else [r.feed_field(url) for url in asked]
         told = [[r.feed_field(f), found, f"feed:{f}", record] for f in feeds]
-        fields = None if asked is None else fields
         given = {"asked": fields, "feeds": told, "urls": urls}
         self.store.call(r.note_call(self.keys, "news", number, **given))
 

@@ -17,6 +17,11 @@ from tests.rawsite import RawSite, answer
 
 KEYS = CrawlKeys("frontier", "feeds-1")
 QUICK = {"FRONTIER_FEEDS_REFRESH": "0.2"}
+FAST = {
+    "DOWNLOAD_DELAY": "0",
+    "CONCURRENT_REQUESTS_PER_DOMAIN": "32",
+    "RETRY_TIMES": "0",
+}
 
 
 class Followed:
@@ -271,6 +276,9 @@ class Newspaper:
         """How often an article was got."""
         return self.answered[f"/{number}", 200]
 
+    def has_all(self):
+        return all(map(self.had, range(self.articles)))
+
 
 @pytest.fixture
 def newspaper(followed):
@@ -287,9 +295,7 @@ def newspaper(followed):
 def test_articles_that_fail_when_announced_are_fetched_later_and_once(
     followed, newspaper
 ):
-    fast = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
-    followed.start("node-1", "node-2", RETRY_TIMES="0", **fast)
-    numbers = range(newspaper.articles)
+    followed.start("node-1", "node-2", **FAST)
     until(newspaper.has_failed, "failures")
 
     def told():
@@ -300,9 +306,9 @@ def test_articles_that_fail_when_announced_are_fetched_later_and_once(
     shown = newspaper.site.url("/0")
     until(lambda: shown in followed.cluster.ask("feeds", "status").stdout, "the same")
     newspaper.fails = False
-    until(lambda: all(map(newspaper.had, numbers)), "all articles")
+    until(newspaper.has_all, "all articles")
     newspaper.articles += 4
-    until(lambda: all(map(newspaper.had, range(8))), "the next ones")
+    until(newspaper.has_all, "the next ones")
     followed.ends_a_round(2)
     again = newspaper.site.url("/5")
     done = followed.cluster.ask("feeds", "refetch", again)
@@ -314,7 +320,7 @@ def test_articles_that_fail_when_announced_are_fetched_later_and_once(
 
     assert [newspaper.had(n) for n in range(8)] == [1, 1, 1, 1, 1, 2, 1, 1]
     assert {one["url"].partition("#")[0] for one in site["some_failed"]} == {
-        newspaper.site.url(f"/{n}") for n in numbers
+        newspaper.site.url(f"/{n}") for n in range(4)
     }
     assert newspaper.answered["/front", 200] <= newspaper.articles
     assert unknown.returncode == 2
@@ -324,19 +330,17 @@ def test_articles_that_fail_when_announced_are_fetched_later_and_once(
 def test_a_failed_article_is_asked_for_once_while_its_answer_is_late(
     followed, newspaper
 ):
-    fast = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "32"}
-    followed.start("node-1", RETRY_TIMES="0", **fast)
-    numbers = range(newspaper.articles)
+    followed.start("node-1", **FAST)
     until(newspaper.has_failed, "failures")
 
     newspaper.asked.clear()
     newspaper.open.clear()
-    until(lambda: all(newspaper.asked[f"/{n}"] for n in numbers), "a second try")
+    until(lambda: all(newspaper.asked[f"/{n}"] for n in range(4)), "a second try")
     followed.ends_a_round(3)
     newspaper.fails = False
     newspaper.open.set()
-    until(lambda: all(map(newspaper.had, numbers)), "all articles")
+    until(newspaper.has_all, "all articles")
     followed.ends_a_round(2)
     followed.stop("node-1")
 
-    assert [newspaper.had(n) for n in numbers] == [1] * 4
+    assert [newspaper.had(n) for n in range(4)] == [1] * 4
