@@ -396,7 +396,7 @@ def beats_of(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
     found = {}
     for name, value in reply.items():
         node_id, words = text(name), value[:100].split()
-        if NAME.fullmatch(node_id) and 3 <= len(words) <= 5:
+        if NAME.fullmatch(node_id) and 3 <= len(words) <= 6:
             found[node_id] = (whole(words[0]), min(whole(words[1]), 1000))
     return found
 

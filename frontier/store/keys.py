@@ -176,13 +176,14 @@ class CrawlKeys:
         return f"{self._tag()}:meta"
 
     def nodes(self) -> str:
-        """Hash: node id to `<beat, server ms> <weight> <busy 0|1> <process> <number>`.
+        """Hash: node id to `<beat, ms> <weight> <busy> <process> <number> <ttl>`.
 
         Each heartbeat writes its node's entry, by the server's clock. *process* is
         random: it shows a node that another process has its id. `<node
         id>/<process>/<number>` is the *name* under which a node holds leases; one that
         was silent for too long comes back with the next number. Once a second a
-        heartbeat removes nodes that were silent for longer than `FRONTIER_LEASE_TTL`.
+        heartbeat removes nodes that were silent for longer than *ttl* ms, their own
+        `FRONTIER_LEASE_TTL`.
         """
         return f"{self._tag()}:nodes"
 

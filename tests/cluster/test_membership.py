@@ -14,8 +14,8 @@ TTL = 60.0
 def join(store, crawl):
     """Make a node's place among the nodes; it joins with its first beat."""
 
-    def join(name, weight=1, run=store.run):
-        return Membership(run, crawl, Member(name, weight), 64, ttl=TTL)
+    def join(name, weight=1, run=store.run, ttl=TTL):
+        return Membership(run, crawl, Member(name, weight), 64, ttl=ttl)
 
     return join
 
@@ -183,6 +183,15 @@ async def test_the_dead_are_looked_for_by_one_beat_in_a_second(
     assert int(db("HGET", crawl.meta(), "ttl_ms")) == TTL * 1000  # for commands
     assert (await beat(b)).members == (Member("a", 1), Member("b", 1))
     assert (a.rank, b.rank) == (0, 1)
+
+
+async def test_each_node_is_silent_for_its_own_lease_time_before_it_is_dead(join):
+    """A node relies on its leases for as long as its own setting says."""
+    a, short, long = join("a", ttl=0.5), join("short", ttl=0.5), join("long")
+    view = await beat(long, short, a)
+    while Member("short", 1) in view.members:
+        view = await beat(a)
+    assert set(view.members) == {Member("a", 1), Member("long", 1)}
 
 
 async def test_a_change_of_weight_raises_the_epoch(join):

@@ -2,9 +2,9 @@
 -- include: clock pause
 --
 -- KEYS[1]  meta   hash {state, born, paused, swept_ms, resumed_ms, ...}
--- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
+-- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process> <number> <ttl>'
 -- KEYS[3]  seeding sorted set of seed lists that are loaded, by until when it stays open
--- ARGV[1]  ttl_ms a node that was silent for longer is dead
+-- ARGV[1]  ttl_ms a node without a ttl of its own that was silent for longer is dead
 -- ARGV[2]  born   of the crawl that the caller knows; '' if it has none
 --
 -- Returns 1 if this call ended it, 2 if it had ended so before, 3 if it has ended
@@ -28,8 +28,9 @@ if swept and math.abs(now - swept) > ttl / 2 then
   return 0 -- the clock was set, or nodes could not beat: who lives is not known
 end
 for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
-  local beat, busy = string.match(value, '^(%d+) %d+ (%d)')
-  if busy == '1' and math.max(tonumber(beat), tonumber(resumed or '') or 0) >= now - ttl then
+  local beat, busy, own = string.match(value, '^(%d+) %d+ (%d) ?%w* ?%d* ?(%d*)')
+  local heard = math.max(tonumber(beat or '0'), tonumber(resumed or '') or 0)
+  if busy == '1' and heard >= now - (tonumber(own) or ttl) then
     return 0
   end
 end

@@ -1,7 +1,7 @@
 -- node_beat: say that a node lives, and learn who else does.
 -- include: clock epoch_order sweeps membership membership_log earlier_report former
 --
--- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy> <process> <number>'
+-- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy> <process> <number> <ttl>'
 -- KEYS[2]  epoch    integer
 -- KEYS[3]  reports  hash: node id to JSON
 -- KEYS[4]  meta     hash {state, born, swept_ms, resumed_ms, controls, twice, ...}
@@ -10,7 +10,7 @@
 -- KEYS[7]  former   hash: '<node id>/<process>/<number>' to '<beat, server ms>'
 -- ARGV[1]  node     node id
 -- ARGV[2]  weight   its weight in the ring; 0 while it leaves
--- ARGV[3]  ttl_ms   a node that was silent for longer is dead
+-- ARGV[3]  ttl_ms   for how long it may be silent before it is dead
 -- ARGV[4]  busy     1 while the node has work that is not in the store, else 0
 -- ARGV[5]  report   JSON; '' leaves the last one
 -- ARGV[6]  known    the epoch that it knows; less than 0 with the first beat of a process
@@ -46,7 +46,7 @@ if order == 'remove' then
   changed, what = own, own and 'removed'
   drop({ARGV[1]})
 else
-  local beat = {now_text, ARGV[2], ARGV[4], ARGV[8], ARGV[9]}
+  local beat = {now_text, ARGV[2], ARGV[4], ARGV[8], ARGV[9], ARGV[3]}
   redis.call('HSET', KEYS[1], ARGV[1], table.concat(beat, ' '))
   add(live, ARGV[1], ARGV[2], table.concat({ARGV[1], ARGV[8], ARGV[9]}, '/'))
 end

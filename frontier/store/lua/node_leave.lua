@@ -1,7 +1,7 @@
 -- node_leave: take a node off the membership map; not yet if nobody would be there to end it.
 -- include: clock epoch_order sweeps membership membership_log
 --
--- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy> <process> <number>'
+-- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy> <process> <number> <ttl>'
 -- KEYS[2]  epoch    integer
 -- KEYS[3]  reports  hash: node id to JSON
 -- KEYS[4]  meta     hash {state, born, finished_ms, swept_ms, resumed_ms, ...} of the crawl
