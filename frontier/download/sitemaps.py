@@ -19,10 +19,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from codecs import BOM_UTF8
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from scrapy.utils.sitemap import sitemap_urls_from_robots
 
 from frontier.errors import ConfigurationError, StoreRefused, WorkerFailed
 from frontier.feeds.items import new_items
@@ -31,8 +30,8 @@ from frontier.session.session import one_message, session_of
 from frontier.store.client import Call
 from frontier.store.keys import is_same
 from frontier.urls.robots import first_part
-from frontier.urls.sitemaps import GZIP, read_sitemap
-from frontier.urls.split import split
+from frontier.urls.sitemaps import GZIP, LONGEST_URL, read_sitemap
+from frontier.urls.split import split, web_url
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -52,7 +51,8 @@ SAID = 10
 """Faults in the sitemaps of one host that are warned of one by one."""
 MILESTONES = (100, 1_000, 10_000, 100_000)
 """Numbers of faults of one host at which the number is logged."""
-_HYPHEN = re.compile(rb"(?im)(^[ \t]*)site-map[ \t]*:")
+_SITEMAP = re.compile(rb"(?i)(?:\A|[\r\n])[ \t]*+site-?map[ \t]*+:([^\r\n#]*+)")
+"""A line of robots.txt that names a sitemap, as Google's parser reads it."""
 
 
 class Found(NamedTuple):
@@ -179,14 +179,13 @@ class Sitemaps:
     def of_robots(self, response: Response) -> list[str]:
         """The sitemaps that the robots.txt *response* names."""
         body, _ = first_part(response.body)
-        body = _HYPHEN.sub(rb"\1sitemap:", body)  # Google's parser accepts it, too
-        named = sitemap_urls_from_robots(body, base_url=response.url)
         found: dict[str, None] = {}
-        for url in named:
-            if split(url).is_web:
+        for line in _SITEMAP.findall(body.removeprefix(BOM_UTF8)):
+            text = line.decode("utf-8", "replace").strip()
+            if url := web_url(response.url, text.replace(" ", "%20"), LONGEST_URL):
                 found[url] = None
             else:
-                self._fault(response.url, f"names {url[:200]!r}, which is no URL")
+                self._fault(response.url, f"names {text[:200]!r}, which is no URL")
         if len(found) > MOST_IN_ROBOTS:
             self._fault(response.url, f"names more than {MOST_IN_ROBOTS:,} sitemaps")
         if not found:
