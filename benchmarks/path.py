@@ -111,6 +111,10 @@ class PushingFeatures(SpiderFeatures):
     def _guard(self, hops: Any) -> None:
         """There is no downloader."""
 
+    @override
+    def _follow_output(self, drop: Any, hops: Any) -> None:
+        """Nor is there a spider."""
+
 
 class Pushing(Scheduler):
     """A scheduler without an engine."""
@@ -151,10 +155,6 @@ class PushingSession(session.Session):
     def in_progress(self) -> set[Request]:
         """Nothing: there is no engine."""
         return set()
-
-    @override
-    def follow_output(self, *_: object) -> None:
-        """Leave it as it is: there is no spider either."""
 
 
 class SeenPath:

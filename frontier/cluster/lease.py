@@ -85,7 +85,8 @@ class Leases:
         self._run = run
         self._keys = keys
         self.membership = membership
-        self._held: dict[int, Lease] = {}
+        self.held: dict[int, Lease] = {}
+        """Partition to lease, even while none can be relied on; changed here alone."""
         self.changes = 0
         """How often a lease was taken, released or lost."""
         self._seen: dict[int, Seen] = {}
@@ -96,11 +97,6 @@ class Leases:
         to be acquired, and released if they are not wanted."""
         self.refused: dict[int, str] = {}
         """Partitions that `acquire` did not get, and who holds them."""
-
-    @property
-    def held(self) -> dict[int, Lease]:
-        """Partition to lease, even while none can be relied on. Read only."""
-        return self._held
 
     @property
     def name(self) -> str:
@@ -114,7 +110,7 @@ class Leases:
 
     def current(self, partition: int) -> Lease | None:
         """The lease on *partition*, or ``None`` if there is none to rely on."""
-        lease = self._held.get(partition)
+        lease = self.held.get(partition)
         if (
             lease is None
             or lease.holder != self.membership.name
@@ -130,7 +126,7 @@ class Leases:
 
     def holds(self, lease: Lease) -> bool:
         """Whether *lease*'s token is still held, even if it cannot be relied on."""
-        held = self._held.get(lease.partition)
+        held = self.held.get(lease.partition)
         return held is not None and held.token == lease.token
 
     async def acquire(self, partitions: Iterable[int]) -> list[Acquired]:
@@ -208,7 +204,7 @@ class Leases:
             return None
         ready, reserved, waiting = map(int, figures)
         self._note_waiting(partition, waiting)
-        lease = self._held[partition] = Lease(partition, int(token), name)
+        lease = self.held[partition] = Lease(partition, int(token), name)
         self.changes += 1
         return Acquired(lease, ready, reserved, before)
 
@@ -223,20 +219,20 @@ class Leases:
         """
         lost: list[Lease] = []
         name = self.membership.name
-        stale = [lease for lease in self._held.values() if lease.holder != name]
+        stale = [lease for lease in self.held.values() if lease.holder != name]
         calls = (
             self._acquiring(one.partition, Seen(one.holder, one.token), keeps=True)
             for one in stale
         )
         for lease, reply in zip(stale, await self._ask(calls), strict=True):
-            if self._held.get(lease.partition) is not lease:
+            if self.held.get(lease.partition) is not lease:
                 continue  # it was lost or released meanwhile
             if reply[0] < 0:
                 raise CrawlLost(self._keys.crawl_id)
             holder = reply[1].decode("utf-8", "replace")
             if int(reply[2]) == lease.token and self.membership.is_own(holder):
                 # Also if an earlier call was executed and its reply was lost.
-                self._held[lease.partition] = replace(lease, holder=holder)
+                self.held[lease.partition] = replace(lease, holder=holder)
             else:
                 self.forget(lease)
                 lost.append(lease)
@@ -252,10 +248,10 @@ class Leases:
         """
         found: dict[int, Look] = {}
         lost: list[Lease] = []
-        leases = list(self._held.values())
+        leases = list(self.held.values())
         replies = await self._ask(map(self._looking, leases))
         for lease, reply in zip(leases, replies, strict=True):
-            if self._held.get(lease.partition) is not lease:
+            if self.held.get(lease.partition) is not lease:
                 continue  # it was released meanwhile, say
             if reply is None:
                 self.forget(lease)
@@ -286,7 +282,7 @@ class Leases:
         Raises:
             StoreUnavailable: It has not answered for all.
         """
-        leases = [self._held.pop(p) for p in partitions if p in self._held]
+        leases = [self.held.pop(p) for p in partitions if p in self.held]
         self.changes += len(leases)
         self.doubtful.update(lease.partition for lease in leases)
         await self._ask(map(self.release_call, leases))
@@ -302,7 +298,7 @@ class Leases:
     def forget(self, lease: Lease) -> None:
         """Count *lease* as lost, because the store refused its token."""
         if self.holds(lease):
-            del self._held[lease.partition]
+            del self.held[lease.partition]
             self.changes += 1
 
 

@@ -201,8 +201,10 @@ class Membership:
         self.life = LIFE * ttl
         """Seconds for which a node relies on its last heartbeat."""
         self._clock = clock
-        self._epoch = self._known = -1
-        """Epochs of the ring and of the map as read; 0 if that is to be read again."""
+        self.epoch = -1
+        """The epoch of the ring; -1 before the first beat."""
+        self._known = -1
+        """The epoch of the map as it was read; 0 if it is to be read again."""
         self._process = secrets.token_hex(4)
         self._number = 0
         self._began = self._beaten = -math.inf
@@ -318,7 +320,7 @@ class Membership:
         # that the name was dropped.
         self._is_spent = not adds and self._clock() >= limit
         self.said_busy = busy
-        said_args = [*args[:5], max(self._epoch, 0), *args[6:9], 0]
+        said_args = [*args[:5], max(self.epoch, 0), *args[6:9], 0]
         self.said = (sent, names, said_args)
         return view
 
@@ -384,11 +386,11 @@ class Membership:
         if members:
             self._read_map(members)
         self._known = int(epoch) if members or not went_back else 0
-        if int(epoch) != self._epoch:
-            self._epoch = int(epoch)
+        if int(epoch) != self.epoch:
+            self.epoch = int(epoch)
             self.ring = Ring(self._members, self._partitions)
         return View(
-            self._epoch,
+            self.epoch,
             state.decode(),
             self._members,
             order.decode(),
@@ -411,11 +413,6 @@ class Membership:
         for name in self._names:
             self._missed.pop(name, None)
         self._members = tuple(members)
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the ring; -1 before the first beat."""
-        return self._epoch
 
     @property
     def nodes(self) -> int:

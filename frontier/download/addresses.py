@@ -18,7 +18,6 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import maybe_deferred_to_future
@@ -38,7 +37,7 @@ from frontier.scrapy_internals import handler_for
 from frontier.urls.addresses import class_of_host, class_of_peer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -151,18 +150,6 @@ class CheckedReactor:
     def installNameResolver(self, resolver: Any) -> Any:  # noqa: N802 (Twisted's name)
         """Change the reactor's own resolver."""
         return self._reactor.installNameResolver(resolver)
-
-
-@contextmanager
-def refusing(checked: Checked) -> Iterator[None]:
-    """Raise the refusal of *checked*, if it has one, in place of a download's error."""
-    try:
-        yield
-    except Exception as error:
-        refusal = checked.refusal
-        if refusal is None:
-            raise
-        raise refusal from error
 
 
 async def send_checked(

@@ -27,7 +27,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.web.client import RequestGenerationFailed
 from typing_extensions import override
 
-from frontier.download.addresses import Checked, CheckedReactor, refusing
+from frontier.download.addresses import Checked, CheckedReactor
 from frontier.download.body_spool import ArchivedOnly, SpoolDirectory
 from frontier.download.capture import truncation
 from frontier.download.excerpt import EXCERPT, excerpt_of
@@ -81,12 +81,16 @@ class CheckedHandler(BaseHandler):
     def _telling(self, checked: Checked) -> Iterator[None]:
         """Raise the error of a download as one that Scrapy and the package know."""
         try:
-            with refusing(checked), wrap_twisted_exceptions():
+            with wrap_twisted_exceptions():
                 yield
         except RequestGenerationFailed as error:
             if not isinstance(reason := error.reasons[0].value, LeaseGone):
                 raise
             raise reason from None
+        except Exception as error:
+            if (refusal := checked.refusal) is None:
+                raise
+            raise refusal from error
 
     def agent_for(self, request: Request) -> _Agent:
         """The agent that sends *request*, and only that."""

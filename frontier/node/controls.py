@@ -42,14 +42,17 @@ class Controlling(Part):
     def __init__(self, node: Node) -> None:
         self._node = node
         self.wanted = Controls()
-        self.paused = False
-        """Whether nothing may be started."""
         self.version = ""
         """The version that is in force; empty if nothing was ever wanted."""
         self._logged = 0
         """The version of the last entry that this node has logged."""
         self._going = asyncio.Event()
         self._going.set()
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing may be started."""
+        return self.wanted.paused is not None
 
     @override
     def room(self) -> bool:
@@ -70,8 +73,8 @@ class Controlling(Part):
             return False
         return True
 
-    async def heed(self, version: str) -> Controls:
-        """Read what is wanted as of *version*, and put it into force.
+    async def heed(self, version: str) -> None:
+        """Read what is wanted as of *version*, put it into force, and pass it on.
 
         Raises:
             KeyDamaged: What is wanted cannot be read: it may say what to leave out.
@@ -82,14 +85,14 @@ class Controlling(Part):
         self.wanted = wanted.read(self._node.keys, replies)
         for fault in self.wanted.faults:
             raise KeyDamaged("", *fault)
-        self.paused = self.wanted.paused is not None
-        self.version = version
         if self.paused:
             self._going.clear()
         else:
             self._going.set()
         self._tell()
-        return self.wanted
+        await self._node.parts.wait(Part.learn)
+        self._node.parts.call(Part.steered)
+        self.version = version
 
     def _tell(self) -> None:
         """Log what is new."""

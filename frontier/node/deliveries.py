@@ -50,9 +50,8 @@ class Deliveries(Part):
         self._inbox = node.inbox
         self._acks = node.acks
         self.kept: dict[tuple[int, int], Delivery] = {}
-        """Roots that this node keeps, by partition and the reservation's id there."""
-        self._ending: dict[Delivery, None] = {}
-        """Roots that only have to be acked."""
+        """Roots that this node keeps, by partition and the reservation's id there. Of
+        which nothing is left, that only has to be acked."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_kept = False
         self._known: tuple[int, str] = (0, "")
@@ -60,7 +59,7 @@ class Deliveries(Part):
     @property
     def partitions(self) -> set[int]:
         """Partitions whose leases are needed for what only this process can do."""
-        ends = {r.reservation.lease.partition for r in self._ending if r.reservation}
+        ends = {place[0] for place, root in self.kept.items() if not root.left}
         return self._adopted.partitions | ends
 
     def has_lost(self, delivery: Delivery) -> bool:
@@ -117,7 +116,6 @@ class Deliveries(Part):
                 self._end_adopted(one)
                 less += one.parents
             elif one.keeper:
-                self._ending[one] = None
                 self._try_to_end(one)
             if one.over is not None:
                 one.over.set()
@@ -146,14 +144,13 @@ class Deliveries(Part):
                 if self._is_lost(root) and root.reservation is not None:
                     del self.kept[_place(root.reservation)]
             self._adopted.look()
-        for root in list(self._ending):
+        for root in [root for root in self.kept.values() if not root.left]:
             self._try_to_end(root)
 
     def _try_to_end(self, root: Delivery) -> None:
         """Ack *root* under the lease that this node has on its partition, if any."""
         reservation = root.reservation
         if reservation is None or self._is_lost(root):
-            del self._ending[root]
             return
         partition, open_ = reservation.lease.partition, self._inbox.open
         lease = self._leases.current(partition)
@@ -172,7 +169,6 @@ class Deliveries(Part):
                 self._adopted.forget(reservation.delivery)
             elif reservation.delivery is not None:
                 self.kept.pop(_place(reservation), None)
-                self._ending.pop(reservation.delivery, None)
 
     async def give_back(self) -> None:
         """Requeue what is kept, as this node leaves, in the partitions that it holds.

@@ -72,8 +72,6 @@ class Heartbeat:
         self._borrow = node.borrow
         self._ttl = node.config.lease_ttl
         self._told = -1
-        self._controls = ""
-        """The version of the operator's controls that is in force here."""
         self._given_up: set[int] = set()
         """Partitions given up at the last round, which may not be released yet."""
         self._hurried = asyncio.Event()
@@ -182,10 +180,9 @@ class Heartbeat:
         )
         self._node.clock.note(view.now_ms, asked_at)
         if view.went_back:
-            self._outage_retry.doubt()
-        if view.controls != self._controls:
-            await self._node.on_controls(view.controls)
-            self._controls = view.controls
+            self._outage_retry.store.doubt()
+        if view.controls != self._node.controls.version:
+            await self._node.controls.heed(view.controls)
             self.hurry()
         if view.state in ENDED:
             self._node.tell_end(view.state)

@@ -85,8 +85,11 @@ class Inbox:
         self.open: dict[tuple[int, int, int], Reservation] = {}
         """Reservations that are neither acked nor given back, by their keys."""
         self.stopped = False
-        self.paused = False
+
+    @property
+    def _rests(self) -> bool:
         """Whether nothing is reserved for now."""
+        return self.stopped or self._node.controls.paused or self._node.uplink.waits
 
     @property
     def idle(self) -> bool:
@@ -276,10 +279,10 @@ class Inbox:
             if self._withdrawn:
                 await self._put_back_withdrawn()
             await self._node.reclaim.settle()
-            if self.paused or self._usable() > self._size // 2:
+            if self._rests or self._usable() > self._size // 2:
                 continue
             await self._heed_hints()
-            while not (self.stopped or self.paused) and await self.fill():
+            while not self._rests and await self.fill():
                 pass
 
     async def _put_back_withdrawn(self) -> None:

@@ -579,12 +579,6 @@ class Node:
         end = NOTHING_FETCHED if queued else EMPTY
         return end.of(crawl=crawl_id, queued=queued, dead=dead)
 
-    async def on_controls(self, version: str) -> None:
-        """Put into force what an operator wants, and pass it on."""
-        await self.controls.heed(version)
-        await self.parts.wait(Part.learn)
-        self.steer()
-
     def start_over(self) -> None:
         """Rely on nothing in the store, which may have lost its last writes.
 
@@ -621,14 +615,3 @@ class Node:
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
         return any(busy() for busy in self.parts.each(Part.busy))
-
-    def on_uplink(self) -> None:
-        """Start nothing while no host answers, and leave the crawl to other nodes."""
-        self.membership.away = self.uplink.since is not None
-        self.heartbeat.hurry()
-        self.steer()
-
-    def steer(self) -> None:
-        """Put into force what an operator wants and the uplink allows."""
-        self.inbox.paused = self.controls.paused or self.uplink.waits
-        self.parts.call(Part.steered)

@@ -122,7 +122,7 @@ class Uplink(Part):
             self.waits = True
             self._answer.clear()
             self._doubt.set()
-            self._node.on_uplink()
+            self._steer()
 
     @override
     def room(self) -> bool:
@@ -191,7 +191,7 @@ class Uplink(Part):
             self._interval,
         )
         self._node.hosts.forgive(self._silent_since)
-        self._node.on_uplink()
+        self._steer()
 
     def _go_on(self) -> None:
         now = time.monotonic()
@@ -205,7 +205,13 @@ class Uplink(Part):
         self._trusted_until = now + 2 * self._interval
         self._forget()
         self._answer.clear()
-        self._node.on_uplink()
+        self._steer()
+
+    def _steer(self) -> None:
+        """Start nothing while no host answers, and leave the crawl to other nodes."""
+        self._node.membership.away = self.since is not None
+        self._node.heartbeat.hurry()
+        self._node.parts.call(Part.steered)
 
     def _forget(self) -> None:
         """Forget all failures."""

@@ -15,6 +15,8 @@ from frontier.download.hops import Hops
 from frontier.download.politeness import LeaseGuard
 from frontier.requests.discovery import noting_of
 from frontier.requests.left_out import LeftOut
+from frontier.requests.spider_output import Marks, SpiderOutput
+from frontier.scrapy_internals import stand_before_spider_errors
 from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import one_message, session_of
 
@@ -55,7 +57,7 @@ class SpiderFeatures:
         session.component(LeftOut).open()
         node.parts.add(hops)
         self._guard(hops)
-        session.follow_output(drop, noting_of(session), hops.of_errback)
+        self._follow_output(drop, hops)
         if session.took_over:
             await tell_of_leftovers(node, crawler.settings, spider)
         key = getattr(spider, "redis_key", None)
@@ -76,6 +78,22 @@ class SpiderFeatures:
                 )
         elif self._recrawls is not None:
             self._recrawls.open(codec)
+
+    def _follow_output(
+        self, drop: Callable[[Request], bool] | None, hops: Hops
+    ) -> None:
+        """Stand between the spider's code and the rest of Scrapy."""
+        crawler, session = self._crawler, self._session
+        stand_before_spider_errors(crawler, session.end_by_spider)
+        watchdog, requests = session.node.watchdog, session.requests
+        session.output = SpiderOutput(
+            crawler,
+            drop,
+            noting_of(session),
+            hops.of_errback,
+            None if watchdog is None else Marks(requests.ran, watchdog),
+            requests.show_slot,
+        )
 
     def _guard(self, hops: Hops) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""

@@ -42,7 +42,6 @@ from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
 from frontier.queue.reserve import Ran
-from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import (
     close_now,
     close_spider,
@@ -51,7 +50,6 @@ from frontier.scrapy_internals import (
     in_progress,
     is_closing,
     let_twisted_log,
-    stand_before_spider_errors,
     stop_when_open,
     wake_engine,
 )
@@ -92,6 +90,7 @@ if TYPE_CHECKING:
     from frontier.node.delivery import Delivery
     from frontier.node.ends import End
     from frontier.queue.reserve import Reservation
+    from frontier.requests.spider_output import SpiderOutput
 
 logger = logging.getLogger(__name__)
 
@@ -281,6 +280,8 @@ class Session(Part):
     """Not empty if the crawl began with what others had seen; see `carry_call`."""
     browser: BrowserRecorder | None = None
     """Where a browser may fetch pages."""
+    output: SpiderOutput | None = None
+    """What takes the spider's output, once the crawl is open."""
     lease_guard: SendGuard | None = None
     """`None` before the crawl is open."""
     starting = False
@@ -306,12 +307,11 @@ class Session(Part):
         self._exporter: Exporter | None = None
         self._features = AllFeatures(limits_of(crawler.settings, self.config))
         self._counts: Counts | None = None
-        self._output: SpiderOutput | None = None
         self._live: LiveSettings | None = None
         self._run_id = self.config.run_id or launched(os.environ)
         self._join_only = self.config.join_only or joins_only(os.environ)
         self._arguments = arguments_of(crawler)
-        self._opened = self._running = False
+        self._opened = False
         self._controls = Controls()
         self._components: dict[Any, Any] = {}
         self.requests = RequestStates()
@@ -416,27 +416,6 @@ class Session(Part):
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)
         self._count_for_limits()
-
-    def follow_output(
-        self,
-        drop: Callable[[Request], bool] | None,
-        noting: Callable[[Any, Request], Any] | None,
-        of_errback: Callable[[Any, Request], Any],
-    ) -> None:
-        """Have *drop*, if any, asked about each request as soon as the spider made it.
-
-        Before that, what each callback yields goes through *noting*, if any, and what
-        each errback yields goes through *of_errback*.
-        """
-        watchdog = self.node.watchdog
-        marks = None
-        if watchdog is not None:
-            marks = Marks(self.requests.ran, watchdog)
-        stand_before_spider_errors(self._crawler, self.end_by_spider)
-        show = self.requests.show_slot
-        self._output = SpiderOutput(
-            self._crawler, drop, noting, of_errback, marks, show
-        )
 
     def end_by_spider(self, error: BaseException) -> None:
         """End the crawl if *error*, which the spider has raised, says that it is done.
@@ -550,29 +529,27 @@ class Session(Part):
         While it is paused, or no host answers, time does not count towards a limit.
         """
         controls = self.node.controls.wanted
-        if self._live is not None and controls is not self._controls:
-            self._controls = controls
-            self._live.change(controls.settings)
-            self._count_for_limits()
-        if self._running and (
-            self.node.controls.paused or self.node.uplink.since is not None
-        ):
-            forget_timeout(self._crawler)
+        if self._live is not None:
+            if controls is not self._controls:
+                self._controls = controls
+                self._live.change(controls.settings)
+                self._count_for_limits()
+            if self.node.controls.paused or self.node.uplink.since is not None:
+                forget_timeout(self._crawler)
         self.wake_engine()
 
     def _begin(self) -> None:
         """Do what an operator wanted of the crawl before this node came."""
-        self._running = True
         pace = self.component(Pace)
         self._live = LiveSettings(self._crawler, self, self.node, pace)
-        self.node.steer()
+        self.node.parts.call(Part.steered)
         if self._exporter is not None:
             self._exporter.serve(self._reading, asyncio.get_running_loop())
 
     def change_depth(self, most: int) -> None:
         """Treat links that are more than *most* steps from a seed as too deep."""
-        if self._output is not None:
-            self._output.change_depth(most)
+        if self.output is not None:
+            self.output.change_depth(most)
 
     def _count_for_limits(self) -> None:
         """Begin to count for the crawl's limits and the hosts' quotas, if any; once."""

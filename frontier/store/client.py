@@ -156,7 +156,7 @@ class Store:
         return self._router.alone
 
     def doubt(self) -> None:
-        """Count the servers as changed, though no connection has shown that."""
+        """Count the servers as changed: they have lost something that they had."""
         self.changes += 1
 
     async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:

@@ -200,10 +200,6 @@ class OutageRetry:
         self._known = self.store.changes
         self.store.watched = True
 
-    def doubt(self) -> None:
-        """Start over before the next call: the store has lost something that it had."""
-        self.store.doubt()
-
     def stop(self) -> None:
         """Stop looking for changes: nobody is left to act on them."""
         self._start_over = None

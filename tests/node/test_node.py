@@ -125,7 +125,7 @@ async def test_closed_node_does_not_check_the_store_for_a_failover(new_node, ser
     outage_retry = node.outage_retry
     outage_retry.on_change(lambda: compared.append(node))
     await node.close()
-    outage_retry.doubt()
+    outage_retry.store.doubt()
     with pytest.raises(StoreUnavailable, match="closed its connections|No master"):
         await outage_retry.call([Call.command("PING")])
 
