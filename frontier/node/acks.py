@@ -34,8 +34,8 @@ from typing_extensions import override
 from frontier.node.context import Part
 from frontier.queue.due import again_calls, put_again
 from frontier.queue.push import TEST, Push
-from frontier.queue.reserve import KEPT, ack_calls, acked, buried, bury_call
-from frontier.store.client import Argument, Call
+from frontier.queue.reserve import ack_calls, acked, buried, bury_call, start_call
+from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from frontier.model import Lease
     from frontier.node.node import Node
     from frontier.queue.reserve import Reservation
-    from frontier.store.keys import PartitionKeys
 
 
 class DeliveryMarks(Part):
@@ -79,31 +78,11 @@ class DeliveryMarks(Part):
             self._some.clear()
             begun, self._begun = self._begun, defaultdict(set)
             calls = [
-                marks_call(self._keys.partition(partition), ids)
+                start_call(self._keys.partition(partition), ids)
                 for partition, ids in begun.items()
                 if ids
             ]
             await self._outage_retry.retry(calls)
-
-
-def marks_call(keys: PartitionKeys, ids: Iterable[int]) -> Call:
-    """The call that marks reservations as started.
-
-    Where there is no lease the partition was lost, and nothing is noted.
-    """
-    is_there = [(("EXISTS", keys.lease), 1)]
-    mark: tuple[Argument, ...] = ("SADD", keys.started, *ids)
-    return Call.txn(is_there, [mark, ("EXPIRE", keys.started, KEPT)])
-
-
-def started_call(keys: PartitionKeys) -> Call:
-    """The call whose reply has the ids of what was started."""
-    return Call.command("SMEMBERS", keys.started)
-
-
-def forget_call(keys: PartitionKeys) -> Call:
-    """The call that removes all marks of a partition."""
-    return Call.command("UNLINK", keys.started)
 
 
 DELAY = 0.01

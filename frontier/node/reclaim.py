@@ -24,16 +24,17 @@ from typing import TYPE_CHECKING
 
 from frontier.cluster.lease import NOBODY
 from frontier.errors import CodecError, KeyDamaged
-from frontier.node.acks import forget_call, started_call
 from frontier.queue.reserve import (
     entries_in,
     list_reserved,
+    list_started,
     notes_call,
     ran_of,
     requeue_calls,
     requeued,
     weighed,
 )
+from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from frontier.model import Lease
     from frontier.node.node import Node
     from frontier.queue.reserve import Ran, Reserved
-    from frontier.store.client import Call
 
 
 class Reclaim:
@@ -118,7 +118,10 @@ class Reclaim:
             await self._inbox.send_fenced(calls, requeued)
             fresh = [one for one, former in leases.items() if former is not None]
             await self._outage_retry.retry(
-                [forget_call(self._keys.partition(one.partition)) for one in fresh]
+                [
+                    Call.command("UNLINK", self._keys.partition(one.partition).started)
+                    for one in fresh
+                ]
             )
             for partition, ready in queues.items():
                 if partition in self._leases.held:
@@ -130,7 +133,7 @@ class Reclaim:
         """For each of *leases*, what no node has any more, and what was started."""
         asked = [(one, self._keys.partition(one.partition)) for one in leases]
         replies = await self._outage_retry.retry(
-            [ask(keys) for _, keys in asked for ask in (list_reserved, started_call)]
+            [ask(keys) for _, keys in asked for ask in (list_reserved, list_started)]
         )
         found = []
         for (lease, keys), reply, started in zip(

@@ -149,6 +149,21 @@ def reserved(
     return found, left
 
 
+def start_call(keys: PartitionKeys, ids: Iterable[int]) -> Call:
+    """The call that marks the reservations *ids* as started.
+
+    Where there is no lease the partition was lost, and nothing is noted.
+    """
+    mark: tuple[Argument, ...] = ("SADD", keys.started, *ids)
+    then = [mark, ("EXPIRE", keys.started, KEPT)]
+    return Call.txn([(("EXISTS", keys.lease), 1)], then)
+
+
+def list_started(keys: PartitionKeys) -> Call:
+    """The command whose reply has the ids of what was started."""
+    return Call.command("SMEMBERS", keys.started)
+
+
 def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:
     """The calls that end the reservations *ids*."""
     names = [keys.lease, keys.counts, keys.reserved, keys.started]

@@ -2,7 +2,6 @@ import pytest
 
 from frontier.errors import CodecError, KeyDamaged, LeaseLost
 from frontier.model import Lease, Order
-from frontier.node.acks import marks_call
 from frontier.queue import reserve as p
 from frontier.queue.priority import queue_name, split_name
 from frontier.queue.reserve import (
@@ -219,7 +218,7 @@ def elsewhere(lease):
 
 def start(node, reservations):
     ids = [one.id for one in reservations]
-    node.store.call(marks_call(node.keys, ids))
+    node.store.call(p.start_call(node.keys, ids))
 
 
 def test_running_request_counts_as_a_delivery_and_its_neighbour_a_third(
