@@ -42,7 +42,7 @@ LAYERS = [
         "node",
         "postcrawl",
         "recrawl",
-        "seeds.load_once",
+        "seeds.seeder",
         "seen.export",
         "status",
         "wacz",
@@ -275,5 +275,5 @@ def test_import_check_sees_every_import(tmp_path):
     assert may_import("queue.push", "store.client")
     assert not may_import("node.node", "testing.site")
     assert not may_import("node.node", "seeds.push")
-    assert may_import("node.node", "seeds.load_once")
+    assert may_import("node.node", "seeds.seeder")
     assert may_import("cli.demo", "testing.site")

@@ -121,7 +121,7 @@ def now(given: NowOptions) -> Shown:
     Intervals stay as they are.
     """
     from frontier.recrawl.hasten import hastened
-    from frontier.seeds.load_once import tell_holders
+    from frontier.seeds.seeder import tell_holders
 
     with given.connected() as store, bar("partitions", None) as progress:
         crawl = given.stored(store)

@@ -109,7 +109,7 @@ class LeaseGuard:
         reservation = None if delivery is None else delivery.reservation
         if reservation is None:
             await self._unpaused(request)
-            await self._led(request)
+            await self._covered_for_page(request)
             return await self._send_now(request)
         if self._host_concurrency.is_divided:
             await self._covered(request, reservation)
@@ -142,7 +142,7 @@ class LeaseGuard:
         reservation = self._session.requests.stands_on(request)
         return reservation is None or self._session.node.covers(reservation)
 
-    async def _led(self, request: Request) -> None:
+    async def _covered_for_page(self, request: Request) -> None:
         """Wait until the lease of the request that needs the response is current.
 
         Such a *request* is for the robots.txt of another; see `stands_on`.

@@ -36,8 +36,8 @@ from frontier.files import creating
 from frontier.migrate.scrapy_redis import ItemFault, request_of
 from frontier.node.archiving import claim
 from frontier.requests.stored_request import Allowed
-from frontier.seeds.load_once import Seeder
 from frontier.seeds.push import Pushes
+from frontier.seeds.seeder import Seeder
 from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import (
     add_calls,

@@ -133,7 +133,7 @@ class Inbox:
         if turn >= LONG:
             self._sent[self._host_of(reservation)].add(reservation.key)
 
-    def adopt(self, made: Iterable[Reservation]) -> None:
+    def register(self, made: Iterable[Reservation]) -> None:
         """Count *made* as in flight here, until `finish`, and open, until `forget`."""
         for reservation in made:
             self.open[reservation.key] = reservation
@@ -403,7 +403,7 @@ class Inbox:
                 made += self._take_adopted(lease, queue, most - of_store[queue])
                 if not left[queue]:
                     self._ready.empty(lease.partition, queue)
-            self.adopt(made)
+            self.register(made)
             self._waiting.extend(made)
             count += len(made)
         self.lose_all(refused)

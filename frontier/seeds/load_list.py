@@ -29,9 +29,9 @@ from frontier.files import open_input
 from frontier.requests.identities import Identities
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
-from frontier.seeds.load_once import Seeder
 from frontier.seeds.push import Pushes
 from frontier.seeds.read import Line, SeedFault, lines
+from frontier.seeds.seeder import Seeder
 from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import about_call
 from frontier.settings.config import Config

@@ -18,7 +18,7 @@ from frontier.errors import CrawlClosed
 from frontier.queue.dead_letters import counted, letters, revive
 from frontier.queue.hosts import forget
 from frontier.queue.priority import split_name
-from frontier.seeds.load_once import tell_holders
+from frontier.seeds.seeder import tell_holders
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
 from frontier.urls.partition import SPREAD, host_of_shard, queue_key

@@ -36,7 +36,7 @@ from frontier.cluster.crawls import mark_now, open_call
 from frontier.errors import ConfigurationError, InputBroken
 from frontier.files import mode_of_environment, open_input, published
 from frontier.queue.push import TEST, Push
-from frontier.seeds.load_once import Seeder
+from frontier.seeds.seeder import Seeder
 from frontier.seen import intset
 from frontier.seen.config import (
     MAX_BLOOMS,

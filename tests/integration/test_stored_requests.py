@@ -9,7 +9,7 @@ from conftest import until
 from frontier.queue.dead_letters import counted, letters
 from frontier.queue.item import encode
 from frontier.queue.push import TEST, Push
-from frontier.seeds.load_once import Seeder
+from frontier.seeds.seeder import Seeder
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.status.snapshot import snapshot

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from frontier.errors import ConfigurationError, StoreUnavailable
 from frontier.queue.push import TEST, Push
-from frontier.seeds.load_once import Seeder
+from frontier.seeds.seeder import Seeder
 from frontier.seen.config import SeenConfig
 from frontier.store import calls
 from frontier.store.calls import Copies

@@ -244,7 +244,7 @@ async def test_reservation_neither_known_to_the_holder_nor_kept_is_requeued(
     heads = (token, token, token - 1, token + 1, f"{token} b/x/1")
     for number, head in enumerate(heads, 1):
         db("HSET", keys.reserved, number, f"{head}\n{queue}\n0{number}".encode())
-    node.inbox.adopt([Reservation(lease, 1, queue, b"01")])
+    node.inbox.register([Reservation(lease, 1, queue, b"01")])
 
     await node.reclaim.put_back({lease: None})
 

@@ -11,7 +11,7 @@ import pytest
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import ConfigurationError, InputBroken
 from frontier.queue.push import TEST, Push, Pusher
-from frontier.seeds.load_once import Seeder
+from frontier.seeds.seeder import Seeder
 from frontier.seen.config import (
     MAX_BLOOMS,
     SeenConfig,

@@ -40,7 +40,7 @@ from frontier.node.journal.entries import (
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, FORCED, NEW, TEST, Push
-from frontier.seeds.load_once import Seeder
+from frontier.seeds.seeder import Seeder
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call

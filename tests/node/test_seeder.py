@@ -7,7 +7,7 @@ import pytest
 from frontier.cluster.seed_lock import SeedLock
 from frontier.errors import KeyDamaged, PushForgotten
 from frontier.queue.push import FORCE
-from frontier.seeds.load_once import Seeder
+from frontier.seeds.seeder import Seeder
 from frontier.seen.config import SeenConfig
 from frontier.store.client import BlockingStore
 
