@@ -592,6 +592,8 @@ class Node:
         again = self.outbox.resend()
         self.parts.call(Part.went_back)
         self.heartbeat.hurry()
+        if not held and not again:  # as while a replica refuses each write
+            return
         logger.warning(
             "the store at %s may have lost its last writes: another server took its "
             "place, or it was restarted; %d requests that were under way here "

@@ -199,10 +199,10 @@ class Store:
         return replies
 
     def _require_unchanged(self, began: int, replies: Sequence[Any]) -> None:
-        """Raise if the store has changed since *began*, or by these *replies*."""
+        """Raise if the store has changed since *began*; note it of these *replies*."""
         if any(isinstance(one, DEMOTED) for one in replies):
             self.changes += 1  # when it is a primary again, it has what its primary had
-        if self.watched and self.changes != began:  # it is not the one that replied
+        elif self.watched and self.changes != began:  # it is not the one that replied
             raise StoreUnavailable(self.where, CHANGED) from None
 
     async def call(self, call: Call) -> Any:

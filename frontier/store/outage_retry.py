@@ -126,11 +126,13 @@ class OutageRetry:
     def note_silence(self, error: StoreUnavailable) -> None:
         """Log, once until it answers again, that the store, or a server, does not."""
         self._failed_at = time.monotonic()
-        self._refuses = isinstance(error, WritesRefused)
         if self._since is None:
             self._since = self._failed_at
+            self._refuses = False
             self.outages += 1
             logger.warning("%s; waiting for it", error)
+        # A call that then fails otherwise does not show that it takes writes again.
+        self._refuses |= isinstance(error, WritesRefused)
 
     def _note_answer(self, since: float) -> None:
         now = time.monotonic()

@@ -44,13 +44,29 @@ async def test_empty_retry_needs_no_store(connect, own_server):
 
 
 @pytest.mark.one_server("of several, CONFIG reaches but one")
+@pytest.mark.parametrize(
+    ("refuse", "relent", "why"),
+    [
+        (
+            ("CONFIG", "SET", "min-replicas-to-write", 1),
+            ("CONFIG", "SET", "min-replicas-to-write", 0),
+            "NOREPLICAS",
+        ),
+        (
+            ("REPLICAOF", "127.0.0.1", 1),
+            ("REPLICAOF", "NO", "ONE"),
+            "You can't write against a read only replica",
+        ),
+    ],
+)
 async def test_a_store_that_answers_and_refuses_writes_is_said_once(
-    connect, own_server, until, caplog, monkeypatch
+    connect, own_server, until, caplog, monkeypatch, refuse, relent, why
 ):
     caplog.set_level(logging.WARNING)
     store = connect(own_server)
     outage_retry = OutageRetry(store)
-    await store.call(Call.command("CONFIG", "SET", "min-replicas-to-write", 1))
+    outage_retry.on_change(lambda: None)
+    await store.call(Call.command(*refuse))
     write = [Call.command("SET", "key", "value")]
     waiting = [asyncio.ensure_future(outage_retry.retry(write)) for _ in range(3)]
     await until(lambda: outage_retry.outages)
@@ -60,11 +76,11 @@ async def test_a_store_that_answers_and_refuses_writes_is_said_once(
             await outage_retry.call(write)
     texts = [record.getMessage() for record in caplog.records]
     assert outage_retry.outages == len(texts) == 1
-    assert "refuses writes: NOREPLICAS" in texts[0]
+    assert f"refuses writes: {why}" in texts[0]
     assert not outage_retry.available
 
     monkeypatch.setattr("frontier.store.outage_retry.ROOMY", 0.0)
-    await store.call(Call.command("CONFIG", "SET", "min-replicas-to-write", 0))
+    await store.call(Call.command(*relent))
     await asyncio.gather(*waiting)
     assert outage_retry.available
     assert "takes writes again after" in caplog.records[-1].getMessage()
