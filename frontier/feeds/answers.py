@@ -10,6 +10,7 @@ What always holds:
     validators are kept.
 4.  A feed that answers with an error, or not at all, is asked for again in later
     rounds, less and less often; so is the page of an item as long as its feed has it.
+    While its request waits for an answer, no other round asks for it for a day.
 5.  The event loop does not wait for a parser.
 """
 

@@ -315,8 +315,7 @@ class Migration:
     def _forget(self, faults: Iterable[ItemFault]) -> None:
         """Take requests that are left out, so not fetched, from the imported filter."""
         tested = [fault.tested for fault in faults if fault.tested is not None]
-        if marks := marks_of(
-            o for facts in tested for o in others_fingerprints(*facts)
-        ):
+        made = [one for facts in tested for one in others_fingerprints(*facts)]
+        if marks := marks_of(made):
             call = Call.command("SREM", self._keys.imported(), *marks)
             self.filter.unfetched += self._store.call(call)
