@@ -331,7 +331,7 @@ class Answers:
         known: list[Any] = [field, found, f"feed:{field}", pack(record)]
         if items is not None:
             known += [f"items:{field}", items]
-        calls = [note_call(keys, place.site, place.number, feeds=[known])]
+        calls = [note_call(keys, place.site, place.number, feed=known)]
         if gone:
             calls.append(Call.command("HDEL", keys.failed(place.site), *gone))
         self._rounds.keep(request, calls)

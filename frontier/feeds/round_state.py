@@ -27,7 +27,7 @@ from frontier.seen.config import pack
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from frontier.feeds.model import Site
     from frontier.store.client import Argument
@@ -215,20 +215,20 @@ def claim_call(
 def note_call(
     keys: CrawlKeys,
     name: str,
-    number: int,
+    number: int = 0,
     *,
-    asked: Iterable[str] | None = None,
-    feeds: Sequence[Sequence[Any]] = (),
+    asked: Sequence[str] | None = None,
+    feed: Sequence[Any] = (),
     urls: int = 0,
 ) -> Call:
-    """The call that notes what is known of a round of the site *name*.
+    """The call that notes what is known of the site *name*, or of one of its rounds.
 
-    *asked* are the fields of all feeds that it has queued, once that is done; *feeds*
-    has ``[field, new items, name, value, ...]`` for each that has answered; *urls* is
-    how many more of its URLs are queued.
+    *asked* are the fields of all feeds that the round has queued, once that is done;
+    *feed* is ``[field, new items, name, value, ...]`` of one that has answered; *urls*
+    is how many more URLs of the site are queued.
     """
-    queued = "" if asked is None else pack(list(asked))
-    args = [name, number, queued, pack(feeds), urls]
+    queued = "" if asked is None else pack(asked)
+    args = [name, number, queued, pack(feed), urls]
     return Call.to("round_note", [keys.sites(), keys.site(name)], args)
 
 

@@ -109,9 +109,9 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Noted:
-    """What to note in the store when a request is done with."""
+    """What to note in the store when a request of *site* is done with."""
 
-    place: Place
+    site: str
     calls: list[Call] = field(default_factory=list)
 
 
@@ -132,9 +132,8 @@ class Rounds(Emitter):
         self._session = session_of(crawler)
         self._told: Mapping[str, Site] = {}
         """The configuration that the store was last told."""
-        self._urls: dict[tuple[str, int], int] = defaultdict(int)
-        """How many more URLs of a round, by site and number, are queued than the store
-        knows."""
+        self._urls: dict[str, int] = defaultdict(int)
+        """How many more URLs of a site are queued than the store knows."""
 
     def open(self, node: Node, spider: Spider, sites: Sites) -> None:
         """Begin to look for rounds that are due."""
@@ -283,7 +282,7 @@ class Rounds(Emitter):
     ) -> bool:
         """Note the place of *request* in its round, for when it is done with."""
         if (place := place_of(request)) is not None:
-            delivery.notes[Rounds] = _Noted(place)
+            delivery.notes[Rounds] = _Noted(place.site)
         return True
 
     @override
@@ -292,7 +291,7 @@ class Rounds(Emitter):
         for push, verdict in zip(pushes, verdicts, strict=True):
             place = None if push.tag is None else place_of(push.tag)
             if place is not None and verdict not in ARE_SEEN:
-                self._urls[place.site, place.number] += 1
+                self._urls[place.site] += 1
 
     def keep(self, request: Request, calls: list[Call]) -> None:
         """Make *calls* once *request* is done with."""
@@ -311,7 +310,7 @@ class Rounds(Emitter):
             delivery: Delivery = reservation.delivery
             if Rounds in delivery.notes and delivery.again is None:
                 noted: _Noted = delivery.notes.pop(Rounds)
-                self._urls[noted.place.site, noted.place.number] -= 1
+                self._urls[noted.site] -= 1
                 calls += noted.calls
         await self._count(calls)
 
@@ -319,8 +318,8 @@ class Rounds(Emitter):
         """Send the store *calls*, and how many more URLs are queued."""
         counts, self._urls = self._urls, defaultdict(int)
         counted = [
-            note_call(self._keys, site, number, urls=urls)
-            for (site, number), urls in counts.items()
+            note_call(self._keys, site, urls=urls)
+            for site, urls in counts.items()
             if urls
         ]
         if calls or counted:

@@ -33,11 +33,11 @@ class Driver:
         call = r.take_call(self.keys, name, look_ms)
         return r.taken_of(self.store.call(call))
 
-    def note(self, number, *feeds, asked=None, urls=0, found=0, record=b""):
-        """*feeds* have answered, each with so many new items *found*."""
+    def note(self, number, feed="", *, asked=None, urls=0, found=0, record=b""):
+        """*feed* has answered, with so many new items *found*."""
         fields = None if asked is None else [r.feed_field(url) for url in asked]
-        told = [[r.feed_field(f), found, f"feed:{f}", record] for f in feeds]
-        given = {"asked": fields, "feeds": told, "urls": urls}
+        told = [r.feed_field(feed), found, f"feed:{feed}", record] if feed else ()
+        given = {"asked": fields, "feed": told, "urls": urls}
         self.store.call(r.note_call(self.keys, "news", number, **given))
 
     def claim(self, number, feed, *pages):

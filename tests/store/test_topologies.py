@@ -193,8 +193,8 @@ def a_round_of_a_site_ends(unique):
         ("ZADD", names[0], 5, "s"),
         ("HSET", names[1], *site, "whole", 1, "feeds", 1),
     ]
-    feeds = msgpack.packb([["x", 2, "feed:x", "known"]])
-    return setup, Call.to("round_note", names, ["s", 1, "", feeds, 0]), b"noted"
+    feed = msgpack.packb(["x", 2, "feed:x", "known"])
+    return setup, Call.to("round_note", names, ["s", 1, "", feed, 0]), b"noted"
 
 
 def what_waits_is_hastened(unique):

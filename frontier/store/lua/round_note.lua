@@ -4,9 +4,9 @@
 -- KEYS[1]  sites   sorted set of the names of sites by when to look at them, in ms
 -- KEYS[2]  site    hash {state, want, round, emitted, wait, ...} of one site
 -- ARGV[1]  name    of the site
--- ARGV[2]  round   the number of the round
+-- ARGV[2]  round   the number of the round; 0 if only the URLs are counted
 -- ARGV[3]  asked   msgpack [digest, ...] of all feeds that it has queued; '' if it has not
--- ARGV[4]  feeds   msgpack [[digest, items, field, value, ...], ...] of those that answered
+-- ARGV[4]  feed    msgpack [digest, items, field, value, ...] of one that answered, or []
 -- ARGV[5]  urls    by how many the site's queued URLs are more, or less
 --
 -- Returns 'noted'. A feed counts once in each round, however often its answer is noted, and
@@ -14,14 +14,13 @@
 
 local state, round = unpack(redis.call('HMGET', KEYS[2], 'state', 'round'))
 local is_current = state == 'crawling' and round == ARGV[2]
-for _, feed in ipairs(cmsgpack.unpack(ARGV[4])) do
-  local at = 'at:' .. feed[1]
-  if state and tonumber(ARGV[2]) > numbers(at) then
-    redis.call('HSET', KEYS[2], at, ARGV[2], unpack(feed, 3))
-    add('found', feed[2])
-    add('items', feed[2])
-    if is_current then add('answered', 1) end
-  end
+local feed = cmsgpack.unpack(ARGV[4])
+local at = 'at:' .. (feed[1] or '')
+if state and feed[1] and tonumber(ARGV[2]) > numbers(at) then
+  redis.call('HSET', KEYS[2], at, ARGV[2], unpack(feed, 3))
+  add('found', feed[2])
+  add('items', feed[2])
+  if is_current then add('answered', 1) end
 end
 if ARGV[5] ~= '0' and state then add('urls', tonumber(ARGV[5])) end
 local emitted, wait = numbers('emitted', 'wait')
