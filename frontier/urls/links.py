@@ -42,6 +42,8 @@ ATTRIBUTES = {
     "track": ("src",),
     "object": ("data",),
     "body": ("background",),
+    "image": ("href", "xlink:href"),  # of an SVG, like the next
+    "use": ("href", "xlink:href"),
 }
 """Attributes that hold a URL, by element; so does ``src`` of ``<input type=image>``."""
 ELEMENTS = (*ATTRIBUTES, "input", "style")
@@ -175,8 +177,9 @@ class Links:
                 return text
             if self._root:
                 return (self._directory if easy[2] else self._root) + text
-        path, mark, query = text.partition("?")
-        text = path.replace("\\", "/") + mark + query  # as browsers do
+        if "\\" in text:  # browsers take it for a slash
+            path, mark, query = text.partition("?")
+            text = path.replace("\\", "/") + mark + query
         try:
             url = urldefrag(urljoin(self._base, text)).url
         except ValueError:

@@ -36,6 +36,8 @@ def of_css(text):
         "<input type=image src=x.html>",
         "<input type=IMAGE src=x.html>",
         "<body background=x.html>",
+        "<svg><image href=x.html></svg>",
+        "<svg><use xlink:href='x.html#part'></svg>",
         "<style>p { background: url(x.html) }</style>",
         "<style>@import 'x.html';</style>",
         '<p style="background: url(&quot;x.html&quot;)">',
