@@ -84,8 +84,12 @@ class Leaving:
             silent = True
         except KeyDamaged as error:
             self._node.fail(error)
-        reason = "the store does not answer" if silent else ""
-        if not silent and (not stored or self._node.has_failed(KeyDamaged)):
+        reason = ""
+        if silent and self._node.outage_retry.available:
+            reason = "its archive, journal or items cannot be written"
+        elif silent:
+            reason = "the store does not answer"
+        elif not stored or self._node.has_failed(KeyDamaged):
             reason = "its frontier has failed"
         if reason and not self._is_outside:
             logger.error(

@@ -271,7 +271,7 @@ class CrawlSnapshot:
                     "or its proxy may be down. It goes on when a host answers"
                 )
             if figures.disk_full:
-                why = "its archive cannot be written; its log says why"
+                why = "its archive or its journal cannot be written; its log says why"
                 found.append(f"{node.node_id} waits: {why}")
         return tuple(found)
 

@@ -19,7 +19,7 @@ import logging
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
@@ -90,6 +90,8 @@ class Journal(GroupCommit[_Entry], Part):
         self._clock = clock
         self._serial = 0
         self._file: AppendFile | None = None
+        self._is_blocked = False
+        """Whether the disk takes nothing."""
         try:
             make_directory(directory, mode)
             mend(directory)
@@ -115,6 +117,16 @@ class Journal(GroupCommit[_Entry], Part):
         self._add((reservation, again))
 
     @override
+    def room(self) -> bool:
+        """Whether the disk takes what is noted: without it no page is acked."""
+        return not self._is_blocked
+
+    @override
+    def report(self) -> dict[str, Any]:
+        """Whether the node waits for the disk; the archive says so of its own."""
+        return {"disk_full": True} if self._is_blocked else {}
+
+    @override
     async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
         """Return when all that was noted is on disk."""
         await asyncio.wrap_future(self.durable())
@@ -128,7 +140,6 @@ class Journal(GroupCommit[_Entry], Part):
 
     def _write(self, data: bytes) -> None:
         waits = pauses()
-        is_told = False
         while True:
             try:
                 if self._file is not None and (
@@ -137,10 +148,11 @@ class Journal(GroupCommit[_Entry], Part):
                     self._publish()
                 self._append(self._file or self._open(), data)
             except OSError as error:
-                if not is_told:
-                    is_told = True
+                if not self._is_blocked:
+                    self._is_blocked = True
                     logger.error(  # noqa: TRY400 (told by its reason alone)
-                        "the journal in %s cannot be written: %s; trying again",
+                        "the journal in %s cannot be written: %s; trying again, and "
+                        "nothing more is fetched until it works",
                         self._directory,
                         error,
                     )
@@ -149,8 +161,11 @@ class Journal(GroupCommit[_Entry], Part):
                         f"the journal in {self._directory} cannot be written: {error}"
                     ) from error
                 self._stopping.wait(next(waits))
-            else:
-                return
+                continue
+            if self._is_blocked:
+                self._is_blocked = False
+                logger.info("the journal in %s can be written again", self._directory)
+            return
 
     def _append(self, file: AppendFile, data: bytes) -> None:
         """Write *data* and wait until it is on disk."""

@@ -253,9 +253,13 @@ def test_a_full_disk_is_waited_for(journal, tmp_path, full_disk):
     push(one, 1)
     future = one.durable()
     assert met.wait(SOON)
+    met.clear()
+    assert met.wait(SOON)  # it has tried again
     assert not future.done()
+    assert (one.room(), one.report()) == (False, {"disk_full": True})
     is_full.clear()
     future.result(SOON)
+    assert (one.room(), one.report()) == (True, {})
     one.close()
     assert entries(tmp_path / "j") == [a_push(1)]
 
