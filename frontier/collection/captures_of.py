@@ -30,6 +30,7 @@ from frontier.cdx.lines import (
 )
 from frontier.collection.sources import Kind
 from frontier.dedupe.digest import ALGORITHM, parse, spelled
+from frontier.dedupe.digest_index import is_date
 from frontier.errors import BadWarc, SourceBroken
 from frontier.files import require_ratio
 from frontier.postcrawl.payload import payload_in
@@ -51,7 +52,6 @@ MAX_SIZE = 10**12
 the counts of bytes saved are sums of these sizes."""
 MAX_INDEXES = 1_000
 """The most index files of one WACZ; py-wacz and Browsertrix write one or two."""
-_DATE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,2}")
 _NOT_STORED = re.compile(r"(?:^|,)(?:warcRevisit:|Revisit:|duplicate(?![A-Za-z]))")
 """Notes in a crawl.log that mark revisits: Heritrix's own, and its DeDuplicator's,
 which are ``Revisit:IdenticalPayloadDigest`` in 3.1 and, before that, ``duplicate``,
@@ -180,7 +180,7 @@ def of_log(line: bytes | None) -> Known | None:
         return None
     started = fields[8].partition("+")[0]
     # Heritrix's WARC-Date has whole seconds, its log has more.
-    date = (started if _DATE.fullmatch(started) else digits(fields[0]))[:14]
+    date = (started if is_date(started) else digits(fields[0]))[:14]
     is_revisit = _NOT_STORED.search(notes) is not None
     return _indexed(digest, date, url, int(size.strip("-") or 0), revisit=is_revisit)
 
@@ -204,7 +204,7 @@ def _known(found: Capture) -> Known | None:
 
 
 def _indexed(digest: str, date: str, url: str, size: int, *, revisit: bool) -> Known:
-    if not _DATE.fullmatch(date):
+    if not is_date(date):
         raise ValueError(f"{date[:20]!r} is not a date of 14 or 17 digits")
     if not (url.isascii() and url.isprintable()) or " " in url:
         url = target_uri(url)

@@ -126,6 +126,15 @@ def labelled(digest: str) -> str:
     return f"{parse(digest).algorithm}:{digest}"
 
 
+def digest_of_block(*parts: Body) -> str:
+    """The digest of a record's block, which is *parts*, as WARC headers have it."""
+    computed = hashing()
+    for part in parts:
+        for block in slices_of(part):
+            computed.update(block)
+    return f"{ALGORITHM}:{computed.hexdigest()}"
+
+
 EMPTY = digest_of(b"")
 """The digest of the empty payload, which never becomes a revisit."""
 

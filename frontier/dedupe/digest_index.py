@@ -91,17 +91,18 @@ def decode(
         return None
     if len(url) > MAX_URL:  # a revisit would have to name it
         return None
-    if not url or url != escaped(url) or not _is_date(date):
+    if not url or url != escaped(url) or not is_date(date):
         return None
     whole = dated(date)
     return Original(url, whole, crawl_id, int(length), minted and "." in whole)
 
 
-def _is_date(date: str) -> bool:
+def is_date(date: str) -> bool:
+    """Whether *date* is the digits of a real date, as values have them."""
     if not _DATE.fullmatch(date):
         return False
     try:
-        datetime.strptime(f"{date[:14]}+0000", "%Y%m%d%H%M%S%z")
+        datetime.fromisoformat(f"{date[:8]}T{date[8:14]}")
     except ValueError:
         return False
     return True

@@ -7,11 +7,10 @@ is, and is named. `frontier.postcrawl.rewriting` writes the files.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import IO, TYPE_CHECKING
 
-from frontier.dedupe.digest import labelled
+from frontier.dedupe.digest import digest_of_block
 from frontier.errors import BadWarc
 from frontier.model import FileBody
 from frontier.postcrawl.payload import payload_in
@@ -124,7 +123,7 @@ def revisit_of(found: Found, action: Action, payload: str) -> Record:
         ("WARC-Refers-To", action.original_id),
         (REPLACES, action.record_id),
         ("Content-Type", headers.get("content-type")),
-        ("WARC-Block-Digest", labelled(hashlib.sha256(block).hexdigest())),
+        ("WARC-Block-Digest", digest_of_block(block)),
     ]
     return made_of(identifier, lines, block)
 

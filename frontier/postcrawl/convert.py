@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from frontier.cdx.lines import captures_in
-from frontier.dedupe.digest import digest_of, labelled
+from frontier.dedupe.digest import digest_of_block
 from frontier.errors import BadWarc, FileTaken
 from frontier.files import OPEN, make_directory, mode_of_environment, published
 from frontier.model import slices_of
@@ -99,8 +99,9 @@ def convert(path: Path, out: Path) -> Rewritten:
 def _records(path: Path, out: Path, done: Rewritten, wanted: Any) -> Iterator[Record]:
     """The records of *path* as WARC records, whose bytes the digest *wanted* gets."""
     with open_file(path, ahead=True) as file:
-        is_arc = packing_of(file).is_arc
-        for found in every_record(file, os.fspath(path), is_lenient=True):
+        packing = packing_of(file)
+        is_arc = packing.is_arc
+        for found in every_record(file, os.fspath(path), packing, is_lenient=True):
             if is_arc and not done.replaced:
                 yield _noted(_warcinfo(found, path.name, out.name), wanted)
             with tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(out.parent)) as spool:
@@ -123,7 +124,7 @@ def _noted(record: Record, wanted: Any) -> Record:
 def _read(made: Path, has: Any) -> Iterator[Found]:
     """The records of *made*, whose bytes, as they are read, the digest *has* gets."""
     with open_file(made, ahead=True) as file:
-        for found in every_record(file, os.fspath(made)):
+        for found in every_record(file, os.fspath(made), packing_of(file)):
             has.update(found.headers.top + _END)
             for part in parts_of(found):
                 has.update(part)
@@ -139,7 +140,7 @@ def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
     payload = payload_in(Found(0, found.headers, source))
     top = b"WARC/1.1" + found.headers.top[len(b"ARC/1") :]
     top, _, last = top.rpartition(b"\r\n")
-    digests = f"\r\nWARC-Block-Digest: {labelled(digest_of(all_of_it))}"
+    digests = f"\r\nWARC-Block-Digest: {digest_of_block(all_of_it)}"
     if payload.digest and payload.digest == payload.body:  # readers disagree on chunks
         digests += f"\r\nWARC-Payload-Digest: {payload.digest}"
     return top + digests.encode() + b"\r\n" + last

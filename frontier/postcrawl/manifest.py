@@ -34,8 +34,7 @@ from frontier.postcrawl.payload import Payload, payload_in
 from frontier.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.reader import whole
-from frontier.warc.records import dated as spelled_out
-from frontier.warc.records import escaped
+from frontier.warc.records import dated, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -267,15 +266,15 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
         made.faults.append(str(error))
 
     with open_file(path, ahead=True) as file:
-        is_arc, shared = packing_of(file)
-        if is_arc:
+        packing = packing_of(file)
+        if packing.is_arc:
             reason = "an ARC file (frontier warc convert makes it WARC)"
             made.unwritable = f"{made.file}: {reason}"
-        elif shared:
-            reason = f"records share a {shared} (try frontier warc convert)"
+        elif packing.shared:
+            reason = f"records share a {packing.shared} (try frontier warc convert)"
             made.unwritable = f"{made.file}: {reason}"
         try:
-            records = whole(read(every_record(file, made.file, wrong)))
+            records = whole(read(every_record(file, made.file, packing, wrong)))
             for seq, (found, how) in enumerate(paired(records)):
                 payload = payloads.pop(found.offset, None)
                 if payload is None:
@@ -352,11 +351,6 @@ def microseconds(date: str) -> int | None:
         return (datetime.fromisoformat(date) - _EPOCH) // _MICROSECOND
     except ValueError:
         return None
-
-
-def dated(date: str) -> str:
-    """A WARC-Date as it should be spelled: some tools write its 14 digits alone."""
-    return spelled_out(date) if len(date) == 14 and date.isdecimal() else date
 
 
 def to_second(date: str) -> str:

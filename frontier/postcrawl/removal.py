@@ -29,12 +29,12 @@ from frontier.files import open_input
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
-from frontier.postcrawl.manifest import dated, to_second
+from frontier.postcrawl.manifest import to_second
 from frontier.postcrawl.payload import ALGORITHMS, payload_in, require_algorithm
 from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
 from frontier.urls.split import split
-from frontier.warc.records import escaped, identify, target_uri
+from frontier.warc.records import dated, escaped, identify, target_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

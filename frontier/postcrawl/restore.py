@@ -17,16 +17,14 @@ response with a body (WARC 1.1, section 6.7.3).
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
-from frontier.dedupe.digest import hashing, labelled, parse
+from frontier.dedupe.digest import digest_of_block, hashing, parse
 from frontier.errors import BadWarc, StaleManifest
-from frontier.model import slices_of
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import ANEW, IN_MEMORY, REPLACES, held, made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
@@ -165,15 +163,12 @@ def _head(found: Found, original: Found) -> bytes:
 
 def _made(found: Found, block: bytes, body: Body) -> Record:
     headers = found.headers
-    computed = hashlib.sha256(block)
-    for part in slices_of(body):
-        computed.update(part)
     identifier = headers.get(REPLACES.lower()) or headers.get("warc-record-id")
     kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _REVISITS]
     lines = [
         ("WARC-Type", "response"),
         ("WARC-Record-ID", identifier),
         *kept,
-        ("WARC-Block-Digest", labelled(computed.hexdigest())),
+        ("WARC-Block-Digest", digest_of_block(block, body)),
     ]
     return made_of(identifier, lines, block, body)

@@ -32,7 +32,7 @@ from frontier.errors import BadWacz, BadWarc
 from frontier.files import open_input, require_ratio
 from frontier.wacz import layout
 from frontier.wacz.layout import index_lines, originals, read_json
-from frontier.warc.reader import parts_of, telling
+from frontier.warc.reader import parts_of, records_of, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -347,7 +347,7 @@ def _wrong_member(
         if name.startswith(layout.ARCHIVE) and name.endswith(layout.WARCS):
             file, wrong = name.removeprefix(layout.ARCHIVE), list[BadWarc]()
             try:
-                records = layout.records_of(name, blocks)
+                records = records_of(name, blocks)
                 for capture in captures_in(records, file, wrong.append):
                     captures.fact(capture)
                     captures.add(capture)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
 import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -32,7 +31,7 @@ from frontier.wacz import layout
 from frontier.wacz.check import check
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
-from frontier.warc.file_rotation import safe_name
+from frontier.warc.file_rotation import names_of
 from frontier.warc.records import software
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def warc_files(
         if path.is_dir():
             many = sorted(each for each in path.iterdir() if _is_warc(each.name))
         for each in many:
-            if crawl_id is not None and not is_of(each.name, crawl_id):
+            if crawl_id is not None and not names_of(crawl_id).fullmatch(each.name):
                 continue
             if why := _why_not(each):
                 refused(each, why)
@@ -281,12 +280,6 @@ def _required(path: Path) -> Required:
     with open_input(path) as stream:
         value, size = layout.hash_of(stream)
     return Required(path.name, value.removeprefix("sha256:"), size)
-
-
-def is_of(name: str, crawl_id: str) -> bool:
-    """Whether *name* is one that a node of the crawl gives a WARC file."""
-    begin = re.escape(safe_name(crawl_id))
-    return re.fullmatch(rf"{begin}-[0-9]{{17}}-[0-9]{{5,}}-.+", name) is not None
 
 
 def out_of(out: Path, part: str) -> Path:

@@ -30,9 +30,9 @@ from frontier.cdx.sorting import Captures
 from frontier.errors import BadWarc, FrontierError
 from frontier.files import FILE_MODE, creating, open_input
 from frontier.wacz import layout
-from frontier.wacz.layout import page_of, records_of
+from frontier.wacz.layout import page_of
 from frontier.warc.cdxj_sidecar import beside_of
-from frontier.warc.reader import blocks_of, records_in
+from frontier.warc.reader import blocks_of, records_in, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,15 +20,13 @@ from frontier.cdx.sorting import Need
 from frontier.dedupe.digest import in_hex
 from frontier.errors import BadWacz
 from frontier.files import open_input
-from frontier.warc.reader import plain_records, records
 from frontier.warc.records import dated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from frontier.cdx.lines import Capture
-    from frontier.warc.reader import Found
 
 
 VERSION = "1.1.1"
@@ -88,15 +86,6 @@ def unzipped(file: IO[bytes], name: object) -> Iterator[zipfile.ZipFile]:
         what = "not a sound zip file" if is_cut else "cannot be read"
         reason = str(error) or "a member is cut off"
         raise BadWacz(str(name), f"{what}: {reason}") from None
-
-
-def records_of(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
-    """The records of the WARC file *name*, which is gzip if its name says so, or plain.
-
-    Raises:
-        BadWarc: See `frontier.warc.reader.of_members`.
-    """
-    return (records if name.endswith(".gz") else plain_records)(name, blocks)
 
 
 def hash_of(stream: Any) -> tuple[str, int]:

@@ -106,20 +106,22 @@ def packing_of(file: IO[bytes]) -> Packing:
 def every_record(
     file: IO[bytes],
     name: str,
+    packing: Packing,
     wrong: Callable[[BadWarc], None] | None = None,
     *,
     is_lenient: bool = False,
 ) -> Iterator[Found]:
     """Yield the records of *file*, called *name*, with blocks still to be read.
 
-    Records of an ARC file have the headers that `frontier.warc.containers` makes. With
-    *is_lenient*, WARC heads are read as `LENIENT` does. *wrong*: see `of_members`.
+    *packing* is that of *file*; *wrong*: see `of_members`. Records of an ARC file have
+    the headers that `frontier.warc.containers` makes. With *is_lenient*, WARC heads are
+    read as `LENIENT` does.
 
     Raises:
         BadWarc: It is cut off, or is no such file; records before that were yielded.
         OSError: It cannot be read.
     """
-    is_arc, shared = packing_of(file)
+    is_arc, shared = packing
     form = ARC if is_arc else LENIENT if is_lenient else WARC
     members = members_of(file, name)
     if members is None:

@@ -8,11 +8,12 @@ too, so head and body always agree.
 from __future__ import annotations
 
 import re
-import sys
 import zlib
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from frontier.warc.zstd import zstd_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,6 @@ LIMIT = 256 * 1024 * 1024
 """Most bytes that a decoded body may have."""
 
 _BLOCK = 1 << 16
-_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 _CODING = re.compile(
     rb"^(content-encoding[ \t]*:[ \t]*)([^\r\n]*)", re.IGNORECASE | re.MULTILINE
 )
@@ -69,8 +69,7 @@ def _decode(coding: bytes, body: Body) -> Body:
             except zlib.error:  # without the header that the RFC demands
                 return _inflated(body, lambda: zlib.decompressobj(-15))
         if coding == b"zstd":  # frame after frame (RFC 8878, section 3)
-            zstd: Any = import_module(_ZSTD)  # Scrapy needs it, too
-            return _inflated(body, zstd.ZstdDecompressor, is_joined=True)
+            return _inflated(body, zstd_module().ZstdDecompressor, is_joined=True)
         if coding == b"br":
             return _inflated(body, _Brotli)
     except Exception:  # noqa: BLE001 - each library has its own

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ from frontier.files import OPEN
 from frontier.model import Attempt
 from frontier.warc.births import NOTE, URL
 from frontier.warc.file_rotation import Series, named_in
-from frontier.warc.records import escaped, target_uri, warc_date
+from frontier.warc.records import digits, escaped, target_uri, warc_date
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ class Entry:
         found = self.found
         began = "-"
         if self.started:
-            digits = re.sub(r"[^0-9]", "", warc_date(self.started))[:17]
-            began = f"{digits}+{max(0, round((self.ended - self.started) * 1000))}"
+            duration_ms = max(0, round((self.ended - self.started) * 1000))
+            began = f"{digits(warc_date(self.started))[:17]}+{duration_ms}"
         size = str(self.size) if self.size >= 0 else "-"
         hops, via, seed = (
             (found.hops, found.via, found.seed or self.url) if found else ("", "", "")

@@ -347,7 +347,7 @@ def compress(record: Record) -> Iterator[bytes]:
 
 def file_name(crawl_id: str, seconds: float, serial: int, node_id: str) -> str:
     """Return the start of a file's name; it is a plain name whatever the ids are."""
-    digits = re.sub(r"[^0-9]", "", records.warc_date(seconds))[:_NAME_DIGITS]
+    digits = records.digits(records.warc_date(seconds))[:_NAME_DIGITS]
     return f"{safe_name(crawl_id)}-{digits}-{serial:05}-{safe_name(node_id)}"
 
 
@@ -358,10 +358,17 @@ def named_in(
 
     With *crawl_id* only those of that crawl, with *node_id* only those of that node.
     """
+    named = names_of(crawl_id, node_id, re.escape(ending))
+    return [p for p in sorted(directory.glob(f"*{ending}")) if named.fullmatch(p.name)]
+
+
+def names_of(
+    crawl_id: str = "", node_id: str | None = None, ending: str = ".*"
+) -> re.Pattern[str]:
+    """The names that nodes give files; *ending* is a regular expression."""
     crawl = re.escape(safe_name(crawl_id)) if crawl_id else ".+"
     node = ".+" if node_id is None else re.escape(safe_name(node_id))
-    named = re.compile(rf"{crawl}-[0-9]{{17}}-[0-9]{{5,}}-{node}{re.escape(ending)}")
-    return [p for p in sorted(directory.glob(f"*{ending}")) if named.fullmatch(p.name)]
+    return re.compile(rf"{crawl}-[0-9]{{17}}-[0-9]{{5,}}-{node}{ending}")
 
 
 def safe_name(text: str) -> str:

@@ -1,6 +1,6 @@
 """The records of a WARC file, pulled from a stream of its bytes, in bounded memory.
 
-    for found in records(name, blocks):
+    for found in records_of(name, blocks):
         found.headers, found.block, found.read(), ...
 
 What always holds:
@@ -565,17 +565,14 @@ def by_length(
         found.require_whole()
 
 
-def records(name: str, blocks: Iterable[bytes], start: int = 0) -> Iterator[Found]:
-    """The whole records of the gzip file *name*, given its bytes from *start* on.
+def records_of(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
+    """The whole records of the file *name*: gzip if the name says so, else plain.
 
     Raises:
-        BadWarc: See `of_members`.
+        BadWarc: See `of_members` and `by_length`.
     """
-    return whole(of_members(Members(name, blocks, start)))
-
-
-def plain_records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
-    """The whole records of the file *name*, which is not compressed."""
+    if name.endswith(".gz"):
+        return whole(of_members(Members(name, blocks)))
     return whole(by_length(Source(name, blocks)))
 
 
@@ -625,14 +622,9 @@ def pulled_from(
     return of_members(members)
 
 
-def records_in(
-    file: IO[bytes],
-    name: str,
-    offset: int = 0,
-    check: Callable[[int, int], None] | None = None,
-) -> Iterator[Found]:
+def records_in(file: IO[bytes], name: str, offset: int = 0) -> Iterator[Found]:
     """The whole records of *file*; see `pulled_from`."""
-    return whole(pulled_from(file, name, offset, check))
+    return whole(pulled_from(file, name, offset))
 
 
 def blocks_of(

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
-from frontier.dedupe.digest import labelled
-from frontier.model import slices_of
+from frontier.dedupe.digest import digest_of_block, labelled
 from frontier.warc.reader import Head
 
 if TYPE_CHECKING:
@@ -136,12 +135,15 @@ def warc_date(seconds: float) -> str:
     return f"{moment.isoformat(timespec='microseconds')}Z"
 
 
-def dated(digits: str) -> str:
-    """Return the WARC-Date of 14, 17 or 20 *digits*, no more precise than they are.
+def dated(date: str) -> str:
+    """Return *date* as a WARC-Date, if it is the 14, 17 or 20 digits of one.
 
-    Zeros that a source did not have would make the date differ from the original's.
+    It gets no more precise than it is: zeros that a source did not have would make the
+    date differ from the original's.
     """
-    d = digits
+    d = date
+    if len(d) not in {14, 17, 20} or not d.isdecimal():
+        return date
     date = f"{d[:4]}-{d[4:6]}-{d[6:8]}T{d[8:10]}:{d[10:12]}:{d[12:14]}"
     return f"{date}.{d[14:]}Z" if d[14:] else f"{date}Z"
 
@@ -439,11 +441,7 @@ def _record(
     kind: str, identifier: str, headers: str, *block: Body, digested: bool = True
 ) -> Record:
     if digested:
-        digest = hashlib.sha256()
-        for part in block:
-            for each in slices_of(part):
-                digest.update(each)
-        headers += f"WARC-Block-Digest: sha256:{digest.hexdigest()}\r\n"
+        headers += f"WARC-Block-Digest: {digest_of_block(*block)}\r\n"
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identifier}\r\n{headers}"
         f"Content-Length: {sum(map(len, block))}\r\n\r\n"

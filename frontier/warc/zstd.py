@@ -49,17 +49,17 @@ class Frames:
     @property
     def error(self) -> type[Exception]:
         """What a `member` raises if it is not a frame, or exceeds a limit."""
-        return cast("type[Exception]", _zstd().ZstdError)
+        return cast("type[Exception]", zstd_module().ZstdError)
 
     def member(self) -> Any:
         """A decompressor for one frame."""
-        zstd = _zstd()
+        zstd = zstd_module()
         options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
         return zstd.ZstdDecompressor(self._dictionary, options)
 
     def compressed(self, parts: Iterable[Body]) -> Iterator[bytes]:
         """*parts* as one frame, with the fields that the specification asks for."""
-        zstd, parts = _zstd(), tuple(parts)
+        zstd, parts = zstd_module(), tuple(parts)
         options = {zstd.CompressionParameter.checksum_flag: 1}
         packer = zstd.ZstdCompressor(options=options, zstd_dict=self._dictionary)
         packer.set_pledged_input_size(sum(map(len, parts)))
@@ -120,10 +120,15 @@ def _unpacked(data: bytes) -> bytes:
 @lru_cache(maxsize=4)
 def _loaded(dictionary: bytes) -> Any:
     """*dictionary* as the decompressor takes it, made once for a file's records."""
-    return _zstd().ZstdDict(dictionary)
+    return zstd_module().ZstdDict(dictionary)
 
 
-def _zstd() -> Any:
+def zstd_module() -> Any:
+    """The package for zstd.
+
+    Raises:
+        ConfigurationError: It is not installed.
+    """
     for name in ("compression.zstd", "backports.zstd"):
         try:
             return importlib.import_module(name)

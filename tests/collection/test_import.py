@@ -233,13 +233,14 @@ def test_lines_that_are_wrong_are_named_and_passed_over(index, tmp_path):
         'a 20260102030405 ["list"]',
         line("x" * 1_500_000),
         line(5, url="urn:text:http://a/"),
+        line(7).replace("20260102030405", "20260230030405", 1),
         line(6),
     ]
     cdx.write_text("\n".join(lines))
 
     done = index.put(cdx, crawl_id="x")
 
-    assert done.wrong_lines == 8
+    assert done.wrong_lines == 9
     assert "line 2" in done.wrong[0]
     assert set(index.hash(index.keys.alldupes())) == {digest(1), digest(6)}
 

@@ -15,7 +15,7 @@ from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create, warc_files
 from frontier.wacz.layout import DIGEST
-from frontier.warc.reader import records
+from frontier.warc.reader import records_of
 from tests.harness import commands
 from tests.warc.samples import change_members, inside
 
@@ -290,7 +290,7 @@ def test_a_hundred_thousand_headers_and_a_bomb_take_bounded_memory():
 
     for data, reason in ((many, "endless headers"), (bomb, "says 1 bytes")):
         with pytest.raises(BadWarc, match=reason):
-            list(records("x.warc.gz", [data]))
+            list(records_of("x.warc.gz", [data]))
 
     assert tracemalloc.get_traced_memory()[1] < 8_000_000
     tracemalloc.stop()

@@ -12,7 +12,7 @@ from warcio.checker import Checker
 
 from frontier.cdx.lines import listed as line_of
 from frontier.cdx.lines import paired
-from frontier.warc.reader import records
+from frontier.warc.reader import records_of
 
 
 def read_warcio(path):
@@ -64,6 +64,6 @@ def read_listing(path):
     """The lines that reading the file *path* gives."""
     with path.open("rb") as file:
         blocks = iter(lambda: file.read(1 << 20), b"")
-        made = paired(records(path.name, blocks))
+        made = paired(records_of(path.name, blocks))
         lines = [line_of(one, path.name, how) for one, how in made]
         return sorted(line.encode() for line in lines if line is not None)
