@@ -48,7 +48,7 @@ class FollowedSite(NamedTuple):
 
 
 def followed(
-    store: BlockingStore, keys: CrawlKeys, names: Collection[str] = ()
+    store: BlockingStore, keys: CrawlKeys, names: Collection[str]
 ) -> Iterator[FollowedSite]:
     """The sites that the crawl of *keys* follows; only those of *names*, if any.
 

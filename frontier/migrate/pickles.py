@@ -59,7 +59,7 @@ DATA = {
 class PickleRefused(CodecError):
     """A pickle is not just data; *value* is what it says besides, if anything."""
 
-    def __init__(self, reason: str, value: Any = None) -> None:
+    def __init__(self, reason: str, value: Any) -> None:
         super().__init__(reason)
         self.reason = reason
         self.value = value

@@ -131,7 +131,7 @@ class Links:
     others; with 0 there is no such limit, but for `LONGEST`.
     """
 
-    def __init__(self, url: str, *, most: int = 0, longest: int = 0) -> None:
+    def __init__(self, url: str, *, most: int, longest: int) -> None:
         self.left_out: dict[str, int] = {}
         """How many links were left out, by reason: `LINKS` or `LENGTH`."""
         self.examples: dict[str, str] = {}
@@ -199,7 +199,7 @@ class PageCut(ValueError):
     """The parser stopped before the end of a page."""
 
 
-def tree_of(text: str, *, huge: bool = False) -> tuple[Any, PageCut | None]:
+def tree_of(text: str, *, huge: bool) -> tuple[Any, PageCut | None]:
     """The root of the HTML page *text*, ``None`` if empty, and why it is cut, if it is.
 
     With *huge* libxml2's limits are wider, for a process that may be killed.
