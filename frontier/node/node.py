@@ -100,6 +100,8 @@ logger = logging.getLogger(__name__)
 
 WATCH = 1.0
 """Seconds between two times that Sentinel, if any, is asked for the primary."""
+CLOCKS_APART = 60.0
+"""Seconds by which the clocks of node and store may differ without a word."""
 PROGRESS = 5.0
 """Seconds between two log lines of a node that cannot start without the store."""
 JOIN_PAUSE = 1.0
@@ -247,11 +249,23 @@ class Node:
         self._guard()
         await self.reach(self._keep_to_the_end)
         await self.reach(self.heartbeat.beat)
+        self._compare_clocks()
         if self.watchdog is not None:
             await self.watchdog.start()
         for loop in (*self.loops(), self._watch, self._pulse, self.process_stats.run):
             self.tasks.start(loop())
         self.outage_retry.on_damaged = self.fail
+
+    def _compare_clocks(self) -> None:
+        """Warn if the clock that dates this node's archive is far from the store's."""
+        ahead = time.time() - self.clock() / 1000
+        if abs(ahead) > CLOCKS_APART:
+            logger.warning(
+                "this machine's clock is %.0f s %s the store's: if it is the wrong "
+                "one, so are the dates in this node's WARC files and logs",
+                abs(ahead),
+                "ahead of" if ahead > 0 else "behind",
+            )
 
     async def _keep_to_the_end(self) -> None:
         """Let nothing be fetched that is due after the end that the settings name."""

@@ -89,6 +89,14 @@ async def kept(node, partition, until, new_push, child_in):
     return root, child
 
 
+async def lend(a, b, until, new_push):
+    """Have *a* lend a partition to *b*, which keeps a page for it."""
+    lent = own(a)[0]
+    await kept(b, own(b)[0], until, new_push, lent)
+    await rounds(b, a, until=lambda: lent in b.leases.held)
+    return lent
+
+
 async def entry(node, partition):
     """The only reservation in *partition*, as the store has it."""
     reply = await node.store.call(list_reserved(node.keys.partition(partition)))
@@ -163,9 +171,7 @@ async def test_a_partition_is_lent_and_comes_back_when_nothing_is_left(
     pair, until, new_push
 ):
     a, b = await pair()
-    lent = own(a)[0]
-    await kept(b, own(b)[0], until, new_push, lent)
-    await rounds(b, a, until=lambda: lent in b.leases.held)
+    lent = await lend(a, b, until, new_push)
     assert lent not in a.leases.held
     reservation = await until(b.inbox.take, "the child")
     assert reservation.lease == b.leases.held[lent]
@@ -236,9 +242,7 @@ async def test_nodes_that_want_the_same_partition_take_turns(pair, until, new_pu
 
 async def test_a_node_that_leaves_gives_back_what_it_borrowed(pair, until, new_push):
     a, b = await pair()
-    lent = own(a)[0]
-    await kept(b, own(b)[0], until, new_push, lent)
-    await rounds(b, a, until=lambda: lent in b.leases.held)
+    lent = await lend(a, b, until, new_push)
 
     b.heartbeat.leave()
     pass_time(a, 2 * GRACE)
@@ -346,9 +350,7 @@ async def test_push_to_a_borrowed_partition_is_found_by_its_borrower(
     pair, until, new_push
 ):
     a, b = await pair()
-    lent = own(a)[0]
-    await kept(b, own(b)[0], until, new_push, lent)
-    await rounds(b, a, until=lambda: lent in b.leases.held)
+    lent = await lend(a, b, until, new_push)
     await until(b.inbox.take, "the child")  # b keeps the partition until that is done
     await a.push(lent, new_push(b"x", "x.example"))
 

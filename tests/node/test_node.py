@@ -1,6 +1,7 @@
 import asyncio
 import gc
 import logging
+import time
 from urllib.parse import quote
 
 import pytest
@@ -105,6 +106,17 @@ async def test_a_commit_that_cannot_be_is_said_and_ends_the_process_badly(
     assert names.canceled() in said
     assert f"frontier collection commit --crawl {node.keys.crawl_id}" in said
     assert UNDONE in node.owner.ends
+
+
+async def test_a_clock_far_from_the_stores_is_said(
+    new_node, server, monkeypatch, caplog
+):
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() - 3600)
+    node = new_node(server, "a")
+    await node.open()
+    await node.close()
+    assert "s behind the store's" in caplog.text
 
 
 async def test_a_damaged_key_ends_a_node_once(new_node, server):
