@@ -15,7 +15,7 @@ from frontier.cli.command import (
     options,
 )
 from frontier.cli.output import ExitCode, Shown, bar, complain
-from frontier.errors import ConfigurationError, NotFound
+from frontier.errors import ConfigurationError
 from frontier.files import mode_of_environment
 from frontier.status.validate import printable
 
@@ -67,9 +67,6 @@ def create(how: CreateOptions) -> Shown:
         raise ConfigurationError(f"{out}: its name has to end in {SUFFIX}")
     if out.exists() and not how.force:
         raise ConfigurationError(f"{out} exists; add --force to overwrite it")
-    for path in given:
-        if not path.exists():
-            raise NotFound(f"{path}: there is no such file or directory")
     left_out: list[str] = []
     is_whole = True
 

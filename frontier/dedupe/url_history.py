@@ -32,6 +32,7 @@ from frontier.dedupe.digest_index import decode, encode
 from frontier.dedupe.revisit_policy import URL_KEY, url_key
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys, round_of
+from frontier.warc.file_rotation import UNSAFE
 from frontier.warc.reader import Head
 
 if TYPE_CHECKING:
@@ -170,7 +171,6 @@ class MatchedIndex(_OfCrawl):
         return {key: each for key, each in found.items() if each is not None}
 
 
-_UNSAFE_NAME = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 _LIMIT = 16_384
 """The longest entry that is read, in bytes."""
 _VALIDATOR = re.compile(r"[\x20-\x7e]{1,1000}")
@@ -284,7 +284,7 @@ def _read(value: bytes, url: str) -> LastCapture | None:
         etag, modified = str(facts["etag"]), str(facts["modified"])
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
-    safe = file.endswith(".warc.gz") and not _UNSAFE_NAME.search(file)
+    safe = file.endswith(".warc.gz") and not UNSAFE.search(file)
     valid = all(not each or _VALIDATOR.fullmatch(each) for each in (etag, modified))
     if original is None or facts.get("url") != url or not (safe and valid):
         return None

@@ -92,7 +92,8 @@ def payload_in(
     if fault or found.kind == "revisit":
         fault = fault if found.kind != "revisit" else None
         return Payload(None, None, None, claim or None, None, head, whole, fault)
-    payload, body = of_payload.spelled(), of_body.spelled()
+    payload = of_payload.spelled()
+    body = payload if of_body is of_payload else of_body.spelled()
     agrees = claim in {*payload.values(), *body.values()} if claimed else None
     digests = payload[algorithm], body[algorithm]
     return Payload(of_payload.size, *digests, claim or None, agrees, head, whole)

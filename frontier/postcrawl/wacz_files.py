@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from frontier.errors import BadWarc
 
 _PAGES = "pages/"
 _LINE = 1 << 24
@@ -124,75 +123,68 @@ def repack(
         layout.unzipped(old, path) as archive,
         Pack(new, str(path), _date_of(archive)) as pack,
     ):
-        _Packing(unpacked, archive, pack, has_left, say).make()
+        _Repacking(unpacked, archive, pack, has_left, say).make()
 
 
 def _date_of(archive: zipfile.ZipFile) -> tuple[int, ...]:
     return min(info.date_time for info in archive.infolist())
 
 
-class _Packing:
+@dataclass(frozen=True, slots=True)
+class _Repacking:
     """Puts the content of the WACZ *archive* into *pack*, with the changed files."""
 
-    def __init__(
-        self,
-        unpacked: Unpacked,
-        archive: zipfile.ZipFile,
-        pack: Pack,
-        has_left: Callable[[str, str], bool],
-        say: Callable[[str], None],
-    ) -> None:
-        self._unpacked = unpacked
-        self._archive = archive
-        self._pack = pack
-        self._has_left = has_left
-        self._say = say
+    unpacked: Unpacked
+    archive: zipfile.ZipFile
+    pack: Pack
+    has_left: Callable[[str, str], bool]
+    say: Callable[[str], None]
 
     def make(self) -> None:
-        path, warcs = str(self._unpacked.path), self._unpacked.warcs
+        path, warcs = str(self.unpacked.path), self.unpacked.warcs
         for name in warcs:
             if name.count("/") > 1:
                 raise BadWacz(path, f"{name} cannot be indexed")
-        for info in self._archive.infolist():
+        for info in self.archive.infolist():
             self._member(info)
         scratch = min(place.parent for place in warcs.values()).joinpath
-        with Indexing(scratch, frozenset(), unlisted=self._say_of) as indexing:
+        indexing = Indexing(
+            scratch, frozenset(), unlisted=lambda error: self.say(str(error))
+        )
+        with indexing:
             for place in warcs.values():
                 with open_input(place) as source:
                     indexing.add(place, source)
             data, leads = map(indexing.temporary, ("cdx", "idx"))
-            self._pack.add_index(indexing.lines(), data, leads)
+            self.pack.add_index(indexing.lines(), data, leads)
         package = self._json(layout.PACKAGE)
         if not isinstance(package, dict):
             raise BadWacz(path, f"{layout.PACKAGE} is not a JSON object")
-        self._pack.finish(package)
+        self.pack.finish(package)
         said = self._json(layout.DIGEST)
         if isinstance(said, dict) and "signedData" in said:
-            self._say(f"{path}: its signature was of what it was")
-
-    def _say_of(self, error: BadWarc) -> None:
-        self._say(str(error))
+            self.say(f"{path}: its signature was of what it was")
 
     def _json(self, name: str) -> object:
-        there = name in self._archive.namelist()
-        return layout.read_json(self._archive, name) if there else {}
+        there = name in self.archive.namelist()
+        return layout.read_json(self.archive, name) if there else {}
 
     def _member(self, info: zipfile.ZipInfo) -> None:
         name = info.filename
         made_again = {layout.PACKAGE, layout.DIGEST}
         if info.is_dir() or name in made_again or name.startswith(layout.INDEXES):
             return
-        if name in self._unpacked.warcs:
-            with open_input(self._unpacked.warcs[name]) as source:
-                self._pack.copy(name, source)
+        if name in self.unpacked.warcs:
+            with open_input(self.unpacked.warcs[name]) as source:
+                self.pack.copy(name, source)
         elif name.startswith(_PAGES) and name.endswith(".jsonl"):
-            with self._archive.open(info) as source:
-                self._pack.add(name, self._pages(source), info.file_size)
+            with self.archive.open(info) as source:
+                self.pack.add(name, self._pages(source), info.file_size)
         else:
-            with self._archive.open(info) as source:
-                self._pack.add(name, parts_of(source), info.file_size)
-            where = f"{self._unpacked.path}: {name}"
-            self._say(f"{where} is what it was, and may name what has left")
+            with self.archive.open(info) as source:
+                self.pack.add(name, parts_of(source), info.file_size)
+            where = f"{self.unpacked.path}: {name}"
+            self.say(f"{where} is what it was, and may name what has left")
 
     def _pages(self, source: IO[bytes]) -> Iterator[bytes]:
         while line := source.readline(_LINE):
@@ -202,5 +194,5 @@ class _Packing:
             except (ValueError, KeyError, TypeError, RecursionError):
                 yield line  # the first line, which names the list
                 continue
-            if not self._has_left(url, date):
+            if not self.has_left(url, date):
                 yield line

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from frontier.errors import BadWacz, FileInUse, FileTaken
+from frontier.errors import BadWacz, FileInUse, FileTaken, NotFound
 from frontier.files import (
     FILE_MODE,
     OPEN,
@@ -112,12 +112,13 @@ def warc_files(
     with it and the reason, by default to log them.
 
     Raises:
-        BadWacz: One does not exist, or two have the same name.
+        NotFound: One does not exist.
+        BadWacz: Two have the same name.
     """
     found: dict[str, Path] = {}
     for path in given:
         if not path.exists():
-            raise BadWacz(str(path), "there is no such file or directory")
+            raise NotFound(f"{path}: there is no such file or directory")
         many = [path]
         if path.is_dir():
             many = sorted(each for each in path.iterdir() if _is_warc(each.name))
@@ -182,8 +183,6 @@ def create(
 
 def _require_makeable(out: Path, warcs: Sequence[Path], options: Options) -> None:
     """Refuse arguments that obviously cannot make a WACZ."""
-    if not out.name.endswith(layout.SUFFIX):
-        raise BadWacz(str(out), f"its name has to end in {layout.SUFFIX}")
     if out.exists() and not options.replace:
         raise FileTaken(str(out))
     if not warcs:

@@ -47,7 +47,8 @@ COMPRESSION_LEVEL = 2
 """ISA-L's level: files as large as those of zlib's level 6, made six times as fast."""
 _GZIP = 31  # gzip framing with the largest window; writes mtime 0
 _WRITE_SIZE = 1 << 20
-_UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
+UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
+"""What no name of a file has."""
 _NAME_LIMIT = 100
 _NAME_DIGITS = 17  # to the millisecond
 
@@ -377,4 +378,4 @@ def safe_name(text: str) -> str:
     A dot or hyphen at the start is replaced too, so that no name is hidden or
     reads like an option, and the name is cut to 100 characters.
     """
-    return _UNSAFE.sub("_", text)[:_NAME_LIMIT] or "_"
+    return UNSAFE.sub("_", text)[:_NAME_LIMIT] or "_"
