@@ -16,7 +16,7 @@ from scrapy.utils.response import get_base_url
 from frontier.download.body_spool import ARCHIVED_ONLY
 from frontier.download.browser import BrowserTraffic
 from frontier.download.capture import (
-    Captures,
+    capture,
     exchange_of,
     exchange_of_made,
     exchange_of_wire,
@@ -205,7 +205,6 @@ class CaptureMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-        self._captures = self._session.component(Captures)
         self._conditional = Conditional(self._session, crawler)
         with one_message():
             self._answering = Answering(crawler, self._session)
@@ -266,13 +265,14 @@ class CaptureMiddleware:
         if state.probes:  # a probe of the uplink: it says nothing about its host
             return
         started = wire.started if wire is not None else 0.0
+        archive = self._session.archive
         outcome = outcome_of(exception, sent=wire is None or bool(started))
         self._count(request, outcome.kind)
         if wire is not None and wire.has_answer:
             state.heard = not wire.is_proxied
             self._archive(request, exchange_of_wire(request, wire))
-        elif request.url.startswith(HTTP) and outcome.code:
-            self._captures.note(
+        elif archive is not None and request.url.startswith(HTTP) and outcome.code:
+            archive.note(
                 Attempt(
                     request.url,
                     outcome.code,
@@ -317,7 +317,7 @@ class CaptureMiddleware:
             state.slot = request.meta.pop(DOWNLOAD_SLOT, "")
 
     def _archive(self, request: Request, exchange: Exchange) -> None:
-        future = self._captures.take(request, _told(request, exchange))
+        future = capture(self._session, request, _told(request, exchange))
         if future is not None:
             self._session.requests.of(request).stored = future
 

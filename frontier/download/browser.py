@@ -33,7 +33,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy.utils.misc import load_object
 
-from frontier.download.capture import Captures, request_head, response_head
+from frontier.download.capture import capture, request_head, response_head
 from frontier.model import Exchange, Found, Made
 from frontier.requests.discovery import extended, found_of
 from frontier.scrapy_internals import handler_for
@@ -168,7 +168,6 @@ class BrowserTraffic:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
-        self._captures = session.component(Captures)
         self._pages: WeakKeyDictionary[Any, _Page] = WeakKeyDictionary()
         self._told = False
 
@@ -226,7 +225,7 @@ class BrowserTraffic:
             seed = found.seed or (request.url if found.is_seed else "")
             found = Found(request.url, extended(found.hops, "E"), seed)
         exchange = replace(exchange, found=found)
-        if self._captures.take(request, exchange) is not None:
+        if capture(self._session, request, exchange) is not None:
             self._session.count("frontier/archive/browser")
 
     def lost(self, error: BaseException) -> None:

@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 from scrapy.http import HtmlResponse, XmlResponse
 
 from frontier.model import Attempt, Exchange, Made
-from frontier.session.session import session_of
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from scrapy import Request
-    from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
 
     from frontier.download.wire import Wire
     from frontier.model import Stored
+    from frontier.session.session import Session
 
     Lines = list[tuple[bytes, bytes]]
 
@@ -189,39 +188,28 @@ def stored_head(head: bytes) -> bytes:
     return _CODING.sub(UNDONE.encode() + rb"\1", lines)
 
 
-class Captures:
-    """Hands the exchanges of one process to its archive, and counts them."""
+def capture(
+    session: Session, request: Request, exchange: Exchange
+) -> Future[Stored] | None:
+    """Archive *exchange*, which *request* led to; return where it will be written.
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._session = session_of(crawler)
-        self._stats = crawler.stats
-
-    def take(self, request: Request, exchange: Exchange) -> Future[Stored] | None:
-        """Archive *exchange*, which *request* led to; return where it will be written.
-
-        ``None`` if it is not wanted, or left out by a rule: then only the crawl log has
-        it.
-        """
-        archive = self._session.archive
-        if archive is None:
-            return None
-        wanted = request.meta.get("archive", True)
-        if wanted and (stat := archive.left_out(exchange)):
-            self._stats.inc_value(stat)
-            wanted = False
-        if not wanted:
-            archive.note(_unwritten(exchange))
-            return None
-        if exchange.truncated is not None:
-            self._stats.inc_value("frontier/archive/truncated")
-        if exchange.made is not None:
-            self._stats.inc_value("frontier/archive/resources")
-        return archive.submit(exchange)
-
-    def note(self, attempt: Attempt) -> None:
-        """Put *attempt*, which led to no exchange, into the crawl log."""
-        if self._session.archive is not None:
-            self._session.archive.note(attempt)
+    ``None`` if it is not wanted, or left out by a rule: then only the crawl log has it.
+    """
+    archive = session.archive
+    if archive is None:
+        return None
+    wanted = request.meta.get("archive", True)
+    if wanted and (stat := archive.left_out(exchange)):
+        session.count(stat)
+        wanted = False
+    if not wanted:
+        archive.note(_unwritten(exchange))
+        return None
+    if exchange.truncated is not None:
+        session.count("frontier/archive/truncated")
+    if exchange.made is not None:
+        session.count("frontier/archive/resources")
+    return archive.submit(exchange)
 
 
 def _unwritten(exchange: Exchange) -> Attempt:
