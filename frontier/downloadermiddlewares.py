@@ -110,7 +110,6 @@ class ImportedFilterMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-        self._crawler = crawler
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -205,7 +204,7 @@ class CaptureMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-        self._conditional = Conditional(self._session, crawler)
+        self._conditional = Conditional(self._session)
         with one_message():
             self._answering = Answering(crawler, self._session)
         config = self._session.config

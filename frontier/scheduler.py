@@ -407,7 +407,7 @@ class Scheduler(BaseScheduler, Owner):
             self._session.wake_engine()
 
     def _bury(self, reservation: Reservation, error: FrontierError) -> None:
-        self._stats.inc_value("frontier/queue/dead")
+        self._session.count("frontier/queue/dead")
         logger.error("a request goes to the dead letter: %s", error)
         self._do_aside(self._node.acks.bury(reservation, str(error)))
 

@@ -189,7 +189,6 @@ class SkipLinksMiddleware:
         self._depth = self._session.config.revisit_skip_links_depth
         if self._depth < 0:
             raise NotConfigured  # with a reason, Scrapy would warn
-        self._crawler = crawler
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -203,7 +202,7 @@ class SkipLinksMiddleware:
         skipped = await self._is_skipped(response)
         async for each in result:
             if skipped and isinstance(each, Request):
-                self._crawler.stats.inc_value("frontier/archive/not_followed")
+                self._session.count("frontier/archive/not_followed")
             else:
                 yield each
 

@@ -25,7 +25,6 @@ from frontier.warc.readback import is_here, read_back
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from frontier.dedupe.url_history import LastCapture
@@ -51,9 +50,8 @@ _OF_THE_BODY = {b"content-length", b"content-type", b"content-encoding"}
 class Conditional:
     """Makes requests conditional, and hands on the stored body for a 304."""
 
-    def __init__(self, session: Session, crawler: Crawler) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._crawler = crawler
         self._directory = session.config.warc_dir
 
     async def ask(self, request: Request) -> None:
@@ -93,12 +91,11 @@ class Conditional:
         if past is None or response.status != 304:
             return response
         kept = await asyncio.to_thread(read_back, self._directory, past)
-        stats = self._crawler.stats
         if kept is None:
-            stats.inc_value("frontier/archive/unreadable")
+            self._session.count("frontier/archive/unreadable")
             meta = {**request.meta, UNCONDITIONAL: True}
             return request.replace(meta=meta, dont_filter=True)
-        stats.inc_value("frontier/archive/unmodified")
+        self._session.count("frontier/archive/unmodified")
         return _restored(response, kept)
 
     def forget(self, request: Request) -> LastCapture | None:

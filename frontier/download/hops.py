@@ -213,7 +213,7 @@ class Hops(Part):
         return AddressRefused(request.url, kind)
 
     def _refuse(self, request: Request, reason: str) -> None:
-        self._crawler.stats.inc_value(STATS[reason])
+        self._session.count(STATS[reason])
         self._refused[reason] += 1
         self._first.setdefault(reason, request.url[:200])
         if self._refused[reason] > 1:

@@ -44,7 +44,7 @@ class LeftOut(Part):
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-        self._settings, self._stats = crawler.settings, crawler.stats
+        self._settings = crawler.settings
         self._config = self._session.config
         self._traps = Traps(self._config)
         self._trapped: Counter[str] = Counter()
@@ -117,7 +117,7 @@ class LeftOut(Part):
                 "left out, first %s: an operator excluded %s", _shown(url), rule
             )
         self._excluded[rule] += 1
-        self._stats.inc_value("frontier/queue/excluded")
+        self._session.count("frontier/queue/excluded")
         return True
 
     def leave_out(self, trap: str, url: str, count: int = 1, page: str = "") -> None:
@@ -132,7 +132,7 @@ class LeftOut(Part):
                 f" of {_shown(page)}" if page else "",
             )
         self._trapped[trap] += count
-        self._stats.inc_value(STATS[trap], count)
+        self._session.count(STATS[trap], count)
 
     @override
     def report(self) -> dict[str, Any]:

@@ -577,9 +577,9 @@ class Session(Part):
         if self._counts is not None:
             self._counts.closing(reason)
 
-    def count(self, stat: str) -> None:
-        """Add one to *stat* of Scrapy's."""
-        self._crawler.stats.inc_value(stat)
+    def count(self, stat: str, count: int = 1) -> None:
+        """Add *count* to *stat* of Scrapy's."""
+        self._crawler.stats.inc_value(stat, count)
 
     @override
     def report(self) -> dict[str, Any]:
