@@ -46,6 +46,7 @@ ALONE = ("demo", "dashboard", "explain")
 
 GONE = {
     "version": "use --version",
+    "run": "use frontier crawl run",
     "store": "the embedded store stops with its last user; of a server, valkey-cli "
     "info tells",
     "metrics": "Prometheus finds the nodes at /targets of frontier dashboard",
@@ -85,6 +86,8 @@ class _All(Commands):
         for words in (args[:1], args[:2]):
             if (name := " ".join(words)) in GONE:
                 ctx.fail(f"No such command {name!r}: {GONE[name]}.")
+        if args[:2] == ["crawl", "run"] and args[2:] and args[2][:1] != "-":
+            ctx.fail(f"crawl run {args[2]}: give --spider NAME, or --seeds URL|FILE.")
         return super().resolve_command(ctx, args)
 
     @override

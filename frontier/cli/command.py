@@ -170,6 +170,16 @@ class StoreOptions:
             yield store
 
 
+def _namespace(text: str) -> str:
+    """A prefix of keys; an invalid one is reported in one line."""
+    from frontier.settings.values import name
+
+    try:
+        return name(text)
+    except ValueError as error:
+        raise ConfigurationError(f"--namespace {text!r}: {error}") from None
+
+
 @options
 class CrawlsOptions(StoreOptions):
     """The same, and the prefix of the crawls' keys there."""
@@ -180,6 +190,7 @@ class CrawlsOptions(StoreOptions):
         "Prefix of the crawls' keys in the store.",
         envvar="FRONTIER_NAMESPACE",
         section=STORE,
+        type=_namespace,
     )
 
 

@@ -246,7 +246,8 @@ def _row(crawl: CrawlSummary) -> list[str]:
     if crawl.finished_ms:
         lasted = duration((crawl.finished_ms - crawl.created_ms) / 1000)
     began = when(crawl.created_ms) if crawl.created_ms else "-"
-    state, nodes = "paused" if crawl.paused else crawl.state, str(crawl.nodes)
+    state = "paused" if crawl.paused else crawl.state
+    nodes = f"{crawl.nodes}" if crawl.nodes or state in {"open", "paused"} else "-"
     if crawl.kind == "dupefilter":
         state, nodes = crawl.kind, "-"
     return [crawl.crawl_id, crawl.spider, state, began, lasted, nodes]

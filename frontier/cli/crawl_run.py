@@ -15,7 +15,7 @@ from rich.text import Text
 
 from frontier.cli.command import STORE_DIR, WARC_DIR, connected
 from frontier.cli.output import ExitCode, complain, live_line, say
-from frontier.errors import NOTHING_TO_DO, ConfigurationError
+from frontier.errors import NOTHING_TO_DO, ConfigurationError, FrontierError
 from frontier.files import make_directory, mode_of
 from frontier.metrics.exposition import require_library
 from frontier.recrawl.rules import rules_file
@@ -27,7 +27,7 @@ from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.sections import one_line
 from frontier.status.snapshot import crawl_entered
-from frontier.status.text import duration
+from frontier.status.text import duration, first_of
 from frontier.status.validate import printable
 from frontier.status.watch import Watch
 from frontier.store.address import ENVIRONMENT
@@ -248,23 +248,24 @@ def run(plan: Plan) -> Outcome:
 
             watch: Watch | None = None
 
-            def line() -> str:
+            def look() -> tuple[str, str]:
+                """How the crawl is doing, in a line, and what its nodes wait for."""
                 nonlocal watch
-                watch = watch or entered()
-                return _line(watch, time.time() - started)
+                lasts = duration(time.time() - started)
+                try:
+                    watch = watch or entered()
+                    if watch is None:
+                        return f"starting the nodes, {lasts}", ""
+                    crawl = watch.look().crawl
+                except FrontierError as error:
+                    waits = f"the nodes wait: {error}"
+                    return f"{lasts}  {waits}", waits
+                return f"{lasts}  {one_line(crawl)}", first_of(crawl.waits, 1)
 
-            with live_line(line) as tick:
+            with live_line(look) as tick:
                 nodes.wait(tick)
         watch = entered()  # a new one, so that it reads everything now
         return Outcome(None if watch is None else watch.look(), nodes)
-
-
-def _line(watch: Watch | None, seconds: float) -> str:
-    """What a crawl is doing, in one line."""
-    lasts = duration(seconds)
-    if watch is None:
-        return f"starting the nodes, {lasts}"
-    return f"{lasts}  {one_line(watch.look().crawl)}"
 
 
 def _shared_feeds(plan: Plan) -> list[str]:

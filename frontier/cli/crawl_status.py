@@ -25,6 +25,7 @@ from frontier.cli.output import (
     complain,
     end_with,
     results,
+    show,
     show_json,
     table,
 )
@@ -135,7 +136,7 @@ def _uncommitted_in(
     from frontier.collection.summary import uncommitted_in
 
     over = seen.state in {"finished", "limit", "canceled"}
-    if not over or any(node.state == "live" for node in seen.nodes):
+    if not over or any(node.state == "leaving" for node in seen.nodes):
         return []
     return uncommitted_in(store, keys)
 
@@ -220,7 +221,7 @@ def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:
                 elif how.as_json:
                     show_json(_facts(found), indent=None)
                 elif how.nodes:
-                    console.print(*_report(found, how), sep="\n")
+                    show(_report(found, how))
                 else:
                     line = one_line(found.watched.crawl)
                     console.print(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
-from frontier.errors import FrontierError
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 
 
 Rows = list[tuple[str, str]]
+UNBROKEN = 100_000
+"""Columns in which no table breaks a line."""
 
 
 class ExitCode(IntEnum):
@@ -117,9 +118,15 @@ def show_result(found: Any, *, as_json: bool) -> None:
 
 
 def show(renderables: Iterable[RenderableType]) -> None:
-    """Print *renderables*; lines of text are not broken, so that paths stay whole."""
+    """Print *renderables*; lines of text are not broken, so that paths stay whole.
+
+    Nor are names in tables, except on a terminal: they are searched, or cut at spaces.
+    """
     console = results()
     for each in renderables:
+        if isinstance(each, Table) and each.show_header and not console.is_terminal:
+            console.print(each, width=UNBROKEN)
+            continue
         renderable = Text(each) if isinstance(each, str) else each
         if isinstance(renderable, Text):
             renderable.plain = _harmless(renderable.plain)  # same length: styles stay
@@ -285,26 +292,28 @@ def bar(
 
 
 @contextmanager
-def live_line(line: Callable[[], str]) -> Iterator[Callable[[], None]]:
-    """Show what *line* returns, on a terminal; call what this yields often."""
-    console, due = messages(), 0.0
-    if not console.is_terminal:
-        yield lambda: None
-        return
+def live_line(look: Callable[[], tuple[str, str]]) -> Iterator[Callable[[], None]]:
+    """Show what *look* returns, how it goes on; call what this yields often.
+
+    Elsewhere than on a terminal, say only the second thing that it returns, what is
+    waited for, when a wait begins; and when it ends.
+    """
     from rich.live import Live
 
-    with Live(console=console, transient=True, auto_refresh=False) as live:
+    console, due, waits = messages(), 0.0, ""
+    live = Live(console=console, transient=True, auto_refresh=False)
 
-        def tick() -> None:
-            nonlocal due
-            if time.monotonic() < due:
-                return
-            due = time.monotonic() + INTERVAL
-            try:
-                said = line()
-            except FrontierError as error:  # the nodes wait for the store, so do we
-                said = str(error)
-            text = Text(said, no_wrap=True, overflow="ellipsis")
+    def tick() -> None:
+        nonlocal due, waits
+        if time.monotonic() < due:
+            return
+        due, before = time.monotonic() + INTERVAL, waits
+        line, waits = look()
+        if console.is_terminal:
+            text = Text(line, no_wrap=True, overflow="ellipsis")
             live.update(text, refresh=True)
+        elif bool(waits) is not bool(before):
+            say(waits or f"it goes on: {line}")
 
+    with live if console.is_terminal else nullcontext():
         yield tick

@@ -77,6 +77,12 @@ class Leaving:
         """Store what is done, give back what is not, leave the crawl."""
         self._node.inbox.stopped = True
         silent = stored = False
+        if self._node.report().get("disk_full"):
+            logger.warning(
+                "its archive or its journal cannot be written: this node waits for "
+                "that for %g s, and then leaves",
+                CLOSE_TIMEOUT,
+            )
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 stored = await self._node.tasks.unless_broken(self._store_all())

@@ -232,7 +232,8 @@ class NodeProcesses:
             self._complained.add(node.node_id)
             how = f"exit code {code}" if code > 0 else f"signal {-code}"
             self._complain(f"{node.node_id} failed with {how}; its log is {node.log}")
-            new = [line for line in node.errors() if line not in self._complained]
+            said = node.errors() if code > 0 else ()  # who is killed says nothing of it
+            new = [line for line in said if line not in self._complained]
             self._complained.update(new)
             for line in new:
                 self._say(f"  {line}")

@@ -7,6 +7,7 @@ that ``scrapy crawl`` would find: by ``scrapy.cfg``, ``SCRAPY_PROJECT`` and
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -109,6 +110,7 @@ def crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:
     from scrapy.utils.project import inside_project
 
     from frontier.addon import Addon
+    from frontier.session.session import one_message
 
     if not inside_project():
         raise ConfigurationError(
@@ -131,7 +133,12 @@ def crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:
             "the project does not use the frontier: its ADDONS are "
             f"{_addons_of(crawler)}, and it needs {LINE}"
         )
-    Addon.from_crawler(crawler).update_settings(crawler.settings)
+    log = logging.getLogger(one_message.__module__)
+    log.disabled = True  # whoever called this says what is wrong
+    try:
+        Addon.from_crawler(crawler).update_settings(crawler.settings)
+    finally:
+        log.disabled = False
     return crawler
 
 

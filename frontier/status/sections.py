@@ -140,6 +140,7 @@ def one_line(crawl: CrawlSnapshot) -> str:
     pace = f"{rate(totals.lately.pages)} pages/s"
     parts = [
         f"{crawl.crawl_id} {crawl.state}",
+        *([first_of(crawl.waits, 1)] if crawl.waits else []),
         f"{live} node" if live == 1 else f"{live} nodes",
         f"{totals.pages:,} pages",
         pace if totals.lately_seconds else "no pace yet",

@@ -408,7 +408,8 @@ def _views(crawl: StoredCrawl, holders: Mapping[str, int]) -> tuple[NodeView, ..
     views = []
     for node_id in sorted({*beats, *figures}, key=_natural):
         if node_id in shares:
-            state = "live" if beats[node_id][1] else "leaving"
+            stays = beats[node_id][1] and crawl.view.state == "open"
+            state = "live" if stays else "leaving"
         elif node_id in beats:
             state = "silent"
         else:

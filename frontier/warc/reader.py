@@ -328,6 +328,8 @@ def _no_record(begin: bytes) -> str:
         return "an ARC file (frontier warc convert makes it WARC)"
     if begin.startswith(GZIP):
         return "gzip, which a .warc is not,"
+    if begin.startswith(b"PK"):
+        return "a zip file (unzip a WACZ: its WARC files are in archive/)"
     if begin[: len(_WARC)].upper() == _WARC:
         return "WARC/ in small letters (try frontier warc convert)"
     return "no WARC record"

@@ -255,6 +255,13 @@ def test_error_is_one_line_with_its_exit_code(warcs, words, code):
     assert len(err.splitlines()) == 1
 
 
+def test_a_wacz_is_named_with_what_to_do(tmp_path):
+    (tmp_path / "a.wacz").write_bytes(b"PK\x03\x04")
+    _, _, err = run("show", f"{tmp_path}/a.wacz:0")
+
+    assert "a.wacz: a zip file (unzip a WACZ" in err
+
+
 @pytest.mark.parametrize("offset", [7, 10**9])
 def test_no_record_at_that_place(warcs, offset):
     (path,) = Path(warcs).iterdir()

@@ -121,8 +121,9 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
         assert process.poll() is None
         site.delay = 0.0
         site.host_delays.clear()
-        out, err = process.communicate(timeout=HELD)
+        out, err = process.stdout.read(), err + process.stderr.read()
     assert process.returncode == 1, out + err
+    assert "\n  20" not in err  # no last line of the log of a node that was killed
     assert "is complete: other nodes took over the work of node-4" in err
     assert "Crawl site-1, spider site: finished" in out
     seen = json.loads(frontier("crawl", "status", "--json").stdout)
@@ -142,6 +143,13 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     assert removed["removed_ms"]
     assert removed["queue"]["acked"] == seen["queue"]["acked"]
     assert removed["queue"]["seen"] == 0
+
+
+def test_a_run_says_at_once_that_its_nodes_wait_for_the_store(frontier):
+    server = ("--redis-url", "redis://127.0.0.1:1", "-s", "FRONTIER_STORE_WAIT=0")
+    done = frontier("crawl", "run", "--seeds", "http://h/", *server)
+
+    assert done.stderr.startswith("the nodes wait: the store at 127.0.0.1:1 does not")
 
 
 def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):

@@ -19,6 +19,7 @@ from frontier.settings.config import Config
 from frontier.status.back_offs import LeftAlone, together
 from frontier.status.figures import Figures
 from frontier.status.forecast import time_left
+from frontier.status.sections import one_line
 from frontier.status.views import CrawlSnapshot, NodeView
 from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 from tests.json_schema import check
@@ -94,8 +95,10 @@ def test_status_shows_progress_errors_slow_hosts_and_lost_nodes(made, frontier, 
         assert line in said
     assert re.search("Lost lately: [^ ]+ [^ ]+ n-8 was removed .*node-9 is lost", said)
     assert "n-old" not in said
+    db("HSET", keys.nodes(), "n" * 70, "1 1 0 abc")
     listed = frontier("crawl", "status", "--nodes", *command[2:])
     said = " ".join(listed.stdout.split())
+    assert "\n" + "n" * 70 in listed.stdout
     assert "950.0 MB 1.5 GB" in said
     assert "host-a, process 77" in said
     assert "little memory left" in said
@@ -232,6 +235,11 @@ def left_alone(*hosts):
 
 GONE = LeftAlone("gone.example", "unconnected", 61_000 + 300_000, 1)
 SLOW = LeftAlone("slow.example", "throttled", 61_000 + 6 * 3_600_000, 12)
+
+
+def test_the_line_of_a_crawl_says_what_its_nodes_wait_for():
+    line = one_line(seen_of([a_node(disk_full=True)]))
+    assert " open, n waits: its archive cannot be written" in line
 
 
 def test_a_crawl_that_only_hosts_left_alone_hold_up_says_so():

@@ -44,6 +44,8 @@ def test_a_second_demo_reports_mostly_revisits(frontier, tmp_path):
     assert all(node["figures"]["pages"] for node in seen["nodes"])
     assert len(seen["warcs"]["files"]) == 2
 
+    rows = frontier("crawl", "list").stdout.splitlines()
+    assert [row.split()[-1] for row in rows] == ["nodes", "-", "-"]
     listed = json.loads(frontier("crawl", "list", "--json").stdout)
     assert [crawl["crawl_id"] for crawl in listed["crawls"]] == ["demo-2", "demo-1"]
     nodes = json.loads(

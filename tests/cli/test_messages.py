@@ -160,6 +160,7 @@ def test_help_and_version_are_where_others_have_them(words):
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
+        (["run", "news"], "use frontier crawl run"),
         (["store", "status"], "valkey-cli info"),
         (["metrics", "targets", "--watch"], "/targets"),
         (["recrawl", "plan"], "docs/recrawl.md"),
@@ -184,6 +185,8 @@ USAGE, NO_STORE, NOT_FOUND = 2, 3, 4
 REFUSED = [
     ("crawls", USAGE, "one of: 'crawl', 'recrawl'"),
     ("crawl statu", USAGE, "Did you mean 'status'"),
+    ("crawl run news", USAGE, "give --spider NAME, or --seeds URL|FILE"),
+    ("crawl list --namespace a:b", USAGE, "--namespace 'a:b': must be 1 to 100"),
     ("crawl status --hostz", USAGE, "--hosts"),
     ("crawl status x --crawl y", USAGE, "Two crawls were named"),
     ("crawl status --log --hosts", USAGE, "--log cannot be combined"),

@@ -191,6 +191,7 @@ def test_nodes_and_report_are_of_the_server_that_is_named(
         (["--spider", "walk", "-a", "nonsense"], "-a nonsense"),
         (["--spider", "walk", "-s", "FRONTIER_NODE_ID=x"], "FRONTIER_NODE_ID"),
         (["--spider", "walk", "-s", "ADDONS={}"], "ADDONS = "),
+        (["--spider", "walk", "-s", "FRONTIER_PARTITIONS=x"], "must be a whole number"),
         (["--spider", "walk", "-s", "SPIDER_MODULES=gone"], "gone"),
     ],
 )

@@ -1,7 +1,9 @@
 """A disk that is full while nodes crawl: a real file system of 60 kB."""
 
 import random
+import signal
 import subprocess
+from functools import partial
 
 import pytest
 from conftest import until
@@ -41,20 +43,26 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         remount(small_disk, "ro,size=10M")
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("".join(f"{site.url(path)}\n" for path in pages))
-    cluster.start(
-        "n1",
-        "-a",
-        f"seeds={seeds}",
-        ROBOTSTXT_OBEY="0",
+    least = "30000" if "free" in trouble else "0"
+    settings = {"ROBOTSTXT_OBEY": "0", "FRONTIER_WARC_MIN_FREE_BYTES": least}
+    start = partial(
+        *(cluster.start, "n1", "-a", f"seeds={seeds}"),
         CONCURRENT_REQUESTS="4",
-        FRONTIER_WARC_MIN_FREE_BYTES="30000" if "free" in trouble else "0",
+        **settings,
     )
+    start()
     try:
         complaint = f"WARC files in {small_disk} cannot be written"
         until(lambda: complaint in cluster.text_of("n1"), "the complaint")
         settled = until_quiet(site)
         assert settled <= 60  # what it holds, what was in flight, and no more
+        if trouble == "full":
+            cluster.nodes["n1"].send_signal(signal.SIGTERM)
+            until(lambda: "waits for it for 30 s" in cluster.text_of("n1"), "its end")
         remount(small_disk, "rw,size=10M")
+        if trouble == "full":
+            cluster.wait("n1")
+            start()
         assert cluster.wait("n1") == [0], cluster.text_of("n1")[-3000:]
     finally:
         cluster.close()

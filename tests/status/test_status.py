@@ -485,3 +485,6 @@ def test_the_lease_of_its_nodes_says_who_is_silent(crawl, create, look, join, db
 
     db("HSET", crawl.meta(), "ttl_ms", 60_000)
     assert [node.state for node in look(crawl).nodes] == ["live"]
+
+    db("HSET", crawl.meta(), "state", "finished")
+    assert [node.state for node in look(crawl).nodes] == ["leaving"]
