@@ -96,11 +96,7 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     with subprocess.Popen(command, cwd=tmp_path, **streams) as process:
         wait_until(frontier, lambda seen: seen["totals"]["pages"] > 5)
         process.send_signal(signal.SIGTERM)
-        err = ""
-        while "the nodes finish what is in flight" not in err:
-            line = process.stderr.readline()
-            assert line, err
-            err += line
+        err = said_until("the nodes finish what is in flight", process)
         site.host_delays.clear()
         out, err = process.stdout.read(), err + process.stderr.read()
     assert process.returncode == 130, out + err
@@ -113,11 +109,7 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     with subprocess.Popen(command, cwd=tmp_path, **streams) as process:
         wait_until(frontier, lambda seen: live_nodes(seen) == ["node-3", "node-4"])
         os.kill(child_of(process, b"node-4"), signal.SIGKILL)
-        err = ""
-        while "node-4 failed with signal 9; its log is " not in err:
-            line = process.stderr.readline()
-            assert line, err
-            err += line
+        err = said_until("node-4 failed with signal 9; its log is ", process)
         assert process.poll() is None
         site.delay = 0.0
         site.host_delays.clear()
@@ -162,6 +154,16 @@ def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
     (log,) = (tmp_path / ".frontier" / "logs").glob("*-node-1.log")
     assert f"node-1 failed with exit code 1; its log is {log}" in done.stderr
     assert "many" in done.stderr
+
+
+def said_until(text, process):
+    """What *process* says on stderr, until it has said *text*."""
+    said = ""
+    while text not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return said
 
 
 def live_nodes(seen):

@@ -14,6 +14,7 @@ from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import digest_of
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.harness import commands
+from tests.harness.commands import one_line
 from tests.warc.samples import an_exchange
 
 
@@ -37,12 +38,6 @@ def web_server():
         yield f"redis://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
         thread.join()
-
-
-def one_line(done):
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("frontier: ")
-    return line
 
 
 def test_server_other_than_redis_is_reported(web_server):
@@ -237,4 +232,4 @@ def test_a_refusal_is_one_line_and_json_if_that_is_asked_for(
     said = json.loads(done.stdout)
     assert (done.returncode, said["exit_code"]) == (code, code)
     assert error in said["error"]
-    assert one_line(done) == f"frontier: {said['error']}"
+    assert done.stderr == f"frontier: {said['error']}\n"

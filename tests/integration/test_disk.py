@@ -3,7 +3,6 @@
 import random
 import signal
 import subprocess
-from functools import partial
 
 import pytest
 from conftest import until
@@ -44,13 +43,10 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("".join(f"{site.url(path)}\n" for path in pages))
     least = "30000" if "free" in trouble else "0"
-    settings = {"ROBOTSTXT_OBEY": "0", "FRONTIER_WARC_MIN_FREE_BYTES": least}
-    start = partial(
-        *(cluster.start, "n1", "-a", f"seeds={seeds}"),
-        CONCURRENT_REQUESTS="4",
-        **settings,
-    )
-    start()
+    settings = {"ROBOTSTXT_OBEY": "0", "CONCURRENT_REQUESTS": "4"}
+    settings["FRONTIER_WARC_MIN_FREE_BYTES"] = least
+    words = ("n1", "-a", f"seeds={seeds}")
+    cluster.start(*words, **settings)
     try:
         complaint = f"WARC files in {small_disk} cannot be written"
         until(lambda: complaint in cluster.text_of("n1"), "the complaint")
@@ -62,7 +58,7 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         remount(small_disk, "rw,size=10M")
         if trouble == "full":
             cluster.wait("n1")
-            start()
+            cluster.start(*words, **settings)
         assert cluster.wait("n1") == [0], cluster.text_of("n1")[-3000:]
     finally:
         cluster.close()

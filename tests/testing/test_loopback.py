@@ -4,12 +4,23 @@ import pytest
 
 from frontier.errors import ConfigurationError
 from frontier.testing import server
-from frontier.testing.server import close, listen
+from frontier.testing.server import close
 from tests.topologies import free_ports
 
 
-def names(sockets):
-    return [sock.getsockname() for sock in sockets]
+@pytest.fixture
+def listen():
+    """Listen, until the test is over; return the addresses and ports."""
+    opened = []
+
+    def listen(hosts, port):
+        sockets = server.listen(hosts, port)
+        opened.extend(sockets)
+        return [sock.getsockname() for sock in sockets]
+
+    listen.close = lambda: close(opened)
+    yield listen
+    listen.close()
 
 
 @pytest.fixture
@@ -25,47 +36,36 @@ def without_aliases(monkeypatch):
     monkeypatch.setattr(server, "_listen", listen_on)
 
 
-def test_all_hosts_have_different_addresses():
-    sockets = listen(5, 0)
-    try:
-        assert len(set(names(sockets))) == 5
-        assert all(address.startswith("127.0.0.") for address, _ in names(sockets))
-    finally:
-        close(sockets)
+def test_all_hosts_have_different_addresses(listen):
+    names = listen(5, 0)
+
+    assert len(set(names)) == 5
+    assert all(address.startswith("127.0.0.") for address, _ in names)
 
 
-def test_without_aliases_each_host_has_a_port(without_aliases):
-    sockets = listen(3, 0)
-    try:
-        assert {address for address, _ in names(sockets)} == {"127.0.0.1"}
-        assert len({port for _, port in names(sockets)}) == 3
-    finally:
-        close(sockets)
+def test_without_aliases_each_host_has_a_port(listen, without_aliases):
+    names = listen(3, 0)
+
+    assert {address for address, _ in names} == {"127.0.0.1"}
+    assert len({port for _, port in names}) == 3
 
 
-def test_a_port_can_be_requested_and_reused():
+def test_a_port_can_be_requested_and_reused(listen):
     (port,) = free_ports(1)
-    sockets = listen(2, port)
-    first = names(sockets)
-    close(sockets)
+    first = listen(2, port)
+    listen.close()
 
-    sockets = listen(2, port)
-    try:
-        assert names(sockets) == first
-    finally:
-        close(sockets)
+    assert listen(2, port) == first
 
 
-def test_a_port_in_use_is_refused():
-    sockets = listen(1, 0)
-    try:
-        with pytest.raises(ConfigurationError, match="cannot listen"):
-            listen(1, sockets[0].getsockname()[1])
-    finally:
-        close(sockets)
+def test_a_port_in_use_is_refused(listen):
+    ((_, port),) = listen(1, 0)
+
+    with pytest.raises(ConfigurationError, match="cannot listen"):
+        listen(1, port)
 
 
-def test_another_ephemeral_port_is_tried_if_one_alias_fails(monkeypatch):
+def test_another_ephemeral_port_is_tried_if_one_alias_fails(listen, monkeypatch):
     bind = server._listen
     failed = []
 
@@ -76,10 +76,8 @@ def test_another_ephemeral_port_is_tried_if_one_alias_fails(monkeypatch):
         return bind(address, port)
 
     monkeypatch.setattr(server, "_listen", listen_on)
-    sockets = listen(3, 0)
-    try:
-        assert failed
-        assert len(sockets) == 3
-        assert len({port for _, port in names(sockets)}) == 1
-    finally:
-        close(sockets)
+    names = listen(3, 0)
+
+    assert failed
+    assert len(names) == 3
+    assert len({port for _, port in names}) == 1
