@@ -29,7 +29,7 @@ from hypothesis import HealthCheck, settings
 from frontier.model import Lease
 from frontier.store import address
 from frontier.store.client import BlockingStore, Call, Store
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 from tests import foreign
 from tests.browser import chromium, shots, tab  # noqa: F401
 from tests.postgres import own_postgres, postgres, shared_postgres  # noqa: F401
@@ -387,6 +387,19 @@ def db(blocking):
     """Ask the server of the test one command."""
     store = blocking()
     return lambda *parts: store.call(Call.command(*parts))
+
+
+@pytest.fixture
+def put_crawl(db):
+    """Put an open crawl into the store without a node; *fields* of it differ."""
+
+    def put(keys, **fields):
+        fields = {"state": "open", "spider": "site", "created_ms": 1} | fields
+        fields["schema"] = SCHEMA
+        db("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
+        db("HSET", keys.meta(), *(x for pair in fields.items() for x in pair))
+
+    return put
 
 
 @pytest.fixture

@@ -150,8 +150,9 @@ class Fresh:
         self.run = run
 
 
-@pytest.fixture(scope="session")
-def shared_postgres():
+@contextlib.contextmanager
+def started():
+    """A server of its own, while this lasts."""
     if find_spec("psycopg") is None:
         missing("psycopg")
     server = Postgres()
@@ -160,6 +161,12 @@ def shared_postgres():
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def shared_postgres():
+    with started() as server:
+        yield server
 
 
 @pytest.fixture
@@ -179,12 +186,6 @@ def postgres(shared_postgres, unique):
 @pytest.fixture
 def own_postgres():
     """A server that the test may stop and start, with an empty database ``feeds``."""
-    if find_spec("psycopg") is None:
-        missing("psycopg")
-    server = Postgres()
-    try:
-        server.start()
+    with started() as server:
         server.run("CREATE DATABASE feeds")
         yield server
-    finally:
-        server.remove()

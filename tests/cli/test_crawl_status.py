@@ -21,7 +21,7 @@ from frontier.status.figures import Figures
 from frontier.status.forecast import time_left
 from frontier.status.sections import one_line
 from frontier.status.views import CrawlSnapshot, NodeView
-from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
+from frontier.store.keys import CrawlKeys
 from tests.json_schema import check
 
 ROOT = Path(__file__).parents[2]
@@ -45,14 +45,11 @@ REPORT = {
 
 
 @pytest.fixture
-def made(server, db, unique):
+def made(server, db, put_crawl, unique):
     """An open crawl with a node, a limit, queues and errors; how to name it."""
     keys = CrawlKeys(unique, "site-1")
     shape = json.dumps(crawl_settings(Config(partitions=16)))
-    fields = {"state": "open", "spider": "site", "schema": SCHEMA, "shape": shape}
-    fields |= {"created_ms": int(db("TIME")[0]) * 1000 - 60_000}
-    db("HSET", keys.meta(), *(each for pair in fields.items() for each in pair))
-    db("SADD", RegistryKeys(unique).crawls(), keys.crawl_id)
+    put_crawl(keys, shape=shape, created_ms=int(db("TIME")[0]) * 1000 - 60_000)
     beat = int(db("TIME")[0]) * 1000 + 100_000  # it lives as long as the test
     db("HSET", keys.nodes(), "node-1", f"{beat} 1 0 abc")
     db("HSET", keys.reports(), "node-1", json.dumps(REPORT))

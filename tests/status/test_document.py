@@ -30,7 +30,7 @@ from frontier.status.snapshot import (
     snapshot,
 )
 from frontier.status.watch import Watch
-from frontier.store.keys import SCHEMA, CollectionKeys, CrawlKeys, RegistryKeys
+from frontier.store.keys import CollectionKeys, CrawlKeys, RegistryKeys
 from tests.json_schema import check
 
 ROOT = Path(__file__).parents[2]
@@ -53,14 +53,11 @@ def test_a_field_that_is_not_described_is_found():
 
 
 @pytest.fixture
-def keys(unique, db):
+def keys(unique, db, put_crawl):
     """A crawl with something of everything."""
     keys = CrawlKeys(f"test-{unique}", "site-1")
-    db("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
     shape = json.dumps(crawl_settings(Config(partitions=4)))
-    facts = {"state": "open", "spider": "site", "schema": SCHEMA, "created_ms": 1}
-    facts |= {"shape": shape, "paused": "1000 me@here"}
-    db("HSET", keys.meta(), *(x for pair in facts.items() for x in pair))
+    put_crawl(keys, shape=shape, paused="1000 me@here")
     now = int(db("TIME")[0]) * 1000
     db("HSET", keys.nodes(), "a", f"{now} 1 0 p")
     report = {name.name: 1 for name in fields(Figures)} | {
@@ -149,14 +146,13 @@ def test_an_overview_has_the_collections_that_crawls_joined(keys, blocking, db, 
 
 
 def test_an_overview_has_the_pace_of_crawls_and_none_waits_for_ever(
-    keys, blocking, db, monkeypatch
+    keys, blocking, db, put_crawl, monkeypatch
 ):
     monkeypatch.setattr(in_store, "AT_ONCE", 1)
-    meta = db("HGETALL", keys.meta())
+    (shape,) = db("HMGET", keys.meta(), "shape")
     for name in ("site-2", "site-3"):
         other = CrawlKeys(keys.namespace, name)
-        db("SADD", RegistryKeys(keys.namespace).crawls(), name)
-        db("HSET", other.meta(), *(x for pair in meta.items() for x in pair))
+        put_crawl(other, shape=shape)
         db("HSET", other.nodes(), "a", "1 1 0 p")
         lately = {
             "pages": 70,

@@ -15,18 +15,16 @@ from frontier.status.figures import MOST_SHARES
 from frontier.status.reports import GONE
 from frontier.status.snapshot import snapshot
 from frontier.status.validate import MAX_JSON
-from frontier.store.keys import SCHEMA, CrawlKeys
+from frontier.store.keys import CrawlKeys
 from frontier.store.outage_retry import OutageRetry
 
 pytestmark = pytest.mark.store
 
 
 @pytest.fixture
-def keys(unique, db):
+def keys(unique, put_crawl):
     keys = CrawlKeys(f"test-{unique}", "site-1")
-    facts = {"state": "open", "spider": "site", "schema": SCHEMA, "created_ms": 1}
-    facts |= {"shape": '{"FRONTIER_PARTITIONS": 8}'}
-    db("HSET", keys.meta(), *(x for pair in facts.items() for x in pair))
+    put_crawl(keys, shape='{"FRONTIER_PARTITIONS": 8}')
     return keys
 
 

@@ -1,5 +1,6 @@
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ from frontier.status.snapshot import (
 from frontier.status.validate import MAX_FIGURE, mapping, printable, real, whole
 from frontier.status.views import LimitProgress
 from frontier.status.watch import Watch
-from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
+from frontier.store.keys import CrawlKeys
 
 REPORT = {
     "opened": 1000.0,
@@ -97,16 +98,10 @@ def printed(blocking):
 
 
 @pytest.fixture
-def create(db):
+def create(put_crawl):
     """Make a crawl of 300 partitions."""
-
-    def create(keys, created_ms=1000, shape='{"FRONTIER_PARTITIONS": 300}'):
-        db("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
-        fields = {"state": "open", "spider": "site", "schema": SCHEMA}
-        fields |= {"created_ms": created_ms, "shape": shape}
-        db("HSET", keys.meta(), *(x for pair in fields.items() for x in pair))
-
-    return create
+    shape = '{"FRONTIER_PARTITIONS": 300}'
+    return partial(put_crawl, created_ms=1000, shape=shape)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from frontier.status.watch import (
     SLOW_S,
     Watch,
 )
-from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
+from frontier.store.keys import CrawlKeys
 
 pytestmark = pytest.mark.store
 
@@ -27,12 +27,9 @@ PARTITIONS = 60
 
 
 @pytest.fixture
-def keys(unique, db):
+def keys(unique, put_crawl):
     keys = CrawlKeys(f"test-{unique}", "site-1")
-    db("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
-    facts = {"state": "open", "spider": "site", "schema": SCHEMA, "created_ms": 1}
-    facts |= {"shape": json.dumps({"FRONTIER_PARTITIONS": PARTITIONS})}
-    db("HSET", keys.meta(), *(x for pair in facts.items() for x in pair))
+    put_crawl(keys, shape=json.dumps({"FRONTIER_PARTITIONS": PARTITIONS}))
     return keys
 
 
