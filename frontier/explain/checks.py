@@ -188,6 +188,11 @@ class Explanation:
         return said
 
 
+def _answer(reason: str, text: str, how: str, rank: float = -1) -> Finding:
+    """An answer that follows from other findings, and is no evidence itself."""
+    return Finding("", "", "", reason, text, how, rank)
+
+
 def explain(k: Known) -> Explanation:
     """The answer that *k* leads to, with its evidence."""
     found = [finding for check in CHECKS for finding in check(k)]
@@ -259,7 +264,7 @@ def _identity(k: Known) -> Iterator[Finding]:
             "FRONTIER_SCHEMES has more."
         )
         how = "FRONTIER_SCHEMES allows others in a new crawl"
-        yield Finding("", "", COMPUTED, "scheme", text, how)
+        yield _answer("scheme", text, how)
 
 
 def _exclusion(k: Known) -> Iterator[Finding]:
@@ -445,12 +450,10 @@ def _queue(k: Known) -> Iterator[Finding]:
         yield from _of_nothing(k)
     elif place.kind == DEAD:
         how = f"frontier crawl requeue {k.url} --crawl {k.crawl_id} tries it again"
-        yield Finding(
-            "", "", STORE, "given_up", f"It was given up: {place.reason}.", how
-        )
+        yield _answer("given_up", f"It was given up: {place.reason}.", how)
     elif place.kind == STARTED and place.node in store.crawl.live:
         text = f"It is in progress: the node {place.node} fetches it, or parses it."
-        yield Finding("", "", STORE, "in_progress", text, "wait")
+        yield _answer("in_progress", text, "wait")
     elif state != "open":
         yield _of_end(k)
     elif place.kind == WAITING:
@@ -458,13 +461,13 @@ def _queue(k: Known) -> Iterator[Finding]:
         word = "is due since" if is_due else "waits until it is due,"
         text = f"It is queued, and {word} {at(place.due_ms)}."
         how = f"frontier recrawl now {k.url} --crawl {k.crawl_id} fetches it now"
-        yield Finding("", "", STORE, "waiting", text, f"{how} at once")
-    elif place.kind == READY:
-        text = f"It is queued, and not fetched yet: {place_of(place)}."
-        yield Finding("", "", STORE, "queued", text, "wait")
+        yield _answer("waiting", text, f"{how} at once")
     else:
-        text = f"It is queued, and about to be fetched: {place_of(place)}."
-        yield Finding("", "", STORE, "reserved", text, "wait")
+        reason, what = "reserved", "about to be fetched"
+        if place.kind == READY:
+            reason, what = "queued", "not fetched yet"
+        text = f"It is queued, and {what}: {place_of(place)}."
+        yield _answer(reason, text, "wait")
 
 
 def _of_end(k: Known) -> Finding:
@@ -476,7 +479,7 @@ def _of_end(k: Known) -> Finding:
     elif state == "canceled":
         reason, why = "crawl_canceled", "an operator canceled the crawl"
     how = "start the next crawl; if a limit ended this one, raise it first"
-    return Finding("", "", STORE, reason, f"It was not fetched: {why}.", how)
+    return _answer(reason, f"It was not fetched: {why}.", how)
 
 
 def _limit(k: Known) -> str:
@@ -603,7 +606,7 @@ def _of_failure(k: Known) -> Finding:
                 why = f"it leads to a {kind} address, to which nodes do not connect"
     tries = "" if k.logs.count == 1 else f", the last of {k.logs.count:,} times"
     text = f"It was not fetched: {why} ({of_log(entry.ended)}{tries})."
-    return Finding("", "", entry.source, reason, text, how, FAILED)
+    return _answer(reason, text, how, FAILED)
 
 
 def _records(k: Known) -> Iterator[Finding]:
@@ -655,7 +658,7 @@ def _of_fetch(k: Known) -> Finding:
     if (place := k.store.place) is not None:
         due = f", due {at(place.due_ms)}" if place.kind == WAITING else ""
         text += f". It is queued again{due}"
-    return Finding("", "", "", "fetched", f"{text}.", how)
+    return _answer("fetched", f"{text}.", how)
 
 
 CHECKS = (

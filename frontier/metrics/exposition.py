@@ -13,11 +13,10 @@ What always holds:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from frontier.errors import ConfigurationError
 
@@ -109,13 +108,6 @@ def families(metrics: Iterable[Metric[T]], reading: T) -> Iterator[Family]:
 def label(value: str) -> str:
     """*value* as a label's value: cut, and without lone surrogates."""
     return value[:MAX_LABEL].encode("utf-8", "replace").decode()
-
-
-def number(value: Any) -> float:
-    """*value*, if it is a finite number that is not negative; else 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return value if math.isfinite(value) and value >= 0 else 0
 
 
 def most(values: Mapping[str, float], count: int) -> list[str]:

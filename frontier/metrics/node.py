@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from frontier.metrics.exposition import Metric, most, number
+from frontier.metrics.exposition import Metric, most
 from frontier.metrics.figures import FIGURES, OTHER
 from frontier.status.figures import ERROR_KINDS
+from frontier.status.validate import real
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +73,7 @@ def _slowest(reading: Reading, what: str) -> Samples:
 def _stats(reading: Reading) -> Samples:
     """Our own stats, by their names without ``frontier/``."""
     return {
-        (name.removeprefix(STATS),): number(value)
+        (name.removeprefix(STATS),): real(value)
         for name, value in reading.stats.items()
         if name.startswith(STATS) and type(value) in (int, float)
     }

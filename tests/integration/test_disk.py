@@ -54,7 +54,7 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         assert settled <= 60  # what it holds, what was in flight, and no more
         if trouble == "full":
             cluster.nodes["n1"].send_signal(signal.SIGTERM)
-            until(lambda: "waits for it for 30 s" in cluster.text_of("n1"), "its end")
+            until(lambda: "waits for that for 30 s" in cluster.text_of("n1"), "its end")
         remount(small_disk, "rw,size=10M")
         if trouble == "full":
             cluster.wait("n1")
