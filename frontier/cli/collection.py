@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frontier.cli.command import (
+    COLLECTION,
     CRAWL_ID,
     Commands,
     Consent,
@@ -54,16 +55,6 @@ ROOT = "Directory that paths may not leave (default: the manifest's)."
 NOT_DONE = "nothing was done; add --yes to do it"
 
 
-def collection_named(name: str) -> str:
-    """The name of a collection; an invalid one is reported in one line."""
-    from frontier.settings.values import collection
-
-    try:
-        return str(collection(name))
-    except ValueError as error:
-        raise ConfigurationError(f"--collection {name!r}: {error}") from None
-
-
 def _crawl_id(text: str) -> str:
     """The id of a crawl; an invalid one is reported in one line."""
     if text and not names_a_crawl(text):
@@ -80,7 +71,7 @@ class OneCollection(StoreOptions):
         "NAME",
         "The collection (default: the one without a name).",
         envvar="FRONTIER_COLLECTION",
-        type=collection_named,
+        type=COLLECTION,
     )
 
 

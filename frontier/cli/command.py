@@ -79,6 +79,27 @@ def flag(about: str, *names: str) -> Any:
     return option(False, None, about, *names)
 
 
+def parsed(option: str, parser: str) -> Callable[[str], str]:
+    """The type of *option*: what the *parser* of a setting takes.
+
+    Another value is reported in one line.
+    """
+
+    def parse(text: str) -> str:
+        from frontier.settings import values
+
+        try:
+            return str(getattr(values, parser)(text))
+        except ValueError as error:
+            raise ConfigurationError(f"{option} {text[:200]!r}: {error}") from None
+
+    return parse
+
+
+COLLECTION = parsed("--collection", "collection")
+"""The type of the name of a collection."""
+
+
 def argument(metavar: str, about: str = "", default: Any = ...) -> Any:
     """A field that is an argument; it has to be given if *default* is ``...``."""
     return _field(default, names=None, more={"metavar": metavar, "help": about})
@@ -170,16 +191,6 @@ class StoreOptions:
             yield store
 
 
-def _namespace(text: str) -> str:
-    """A prefix of keys; an invalid one is reported in one line."""
-    from frontier.settings.values import name
-
-    try:
-        return name(text)
-    except ValueError as error:
-        raise ConfigurationError(f"--namespace {text!r}: {error}") from None
-
-
 @options
 class CrawlsOptions(StoreOptions):
     """The same, and the prefix of the crawls' keys there."""
@@ -190,7 +201,7 @@ class CrawlsOptions(StoreOptions):
         "Prefix of the crawls' keys in the store.",
         envvar="FRONTIER_NAMESPACE",
         section=STORE,
-        type=_namespace,
+        type=parsed("--namespace", "name"),
     )
 
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from frontier.cli.command import Consent, OneCrawl, confirm, flag, option, options
+from frontier.cli.command import (
+    COLLECTION,
+    Consent,
+    OneCrawl,
+    confirm,
+    flag,
+    option,
+    options,
+)
 from frontier.cli.output import Shown, facts, say
 from frontier.errors import (
     CollectionInUse,
@@ -34,6 +42,7 @@ class DeleteOptions(Consent, OneCrawl):
         "NAME",
         "The crawl's collection, if none of its nodes is running.",
         envvar="FRONTIER_COLLECTION",
+        type=COLLECTION,
     )
 
 

@@ -122,15 +122,16 @@ def show(renderables: Iterable[RenderableType]) -> None:
 
     Nor are names in tables, except on a terminal: they are searched, or cut at spaces.
     """
-    console = results()
+    console, wide = results(), results()
+    if not wide.is_terminal:
+        wide.width = UNBROKEN
     for each in renderables:
-        if isinstance(each, Table) and each.show_header and not console.is_terminal:
-            console.print(each, width=UNBROKEN)
-            continue
         renderable = Text(each) if isinstance(each, str) else each
         if isinstance(renderable, Text):
             renderable.plain = _harmless(renderable.plain)  # same length: styles stay
-        console.print(renderable, soft_wrap=isinstance(renderable, Text))
+        is_list = isinstance(renderable, Table) and renderable.show_header
+        chosen = wide if is_list else console
+        chosen.print(renderable, soft_wrap=isinstance(renderable, Text))
 
 
 def table(*headings: str, rows: Iterable[Sequence[str]]) -> Table:

@@ -10,8 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from frontier.cli.collection import collection_named
-from frontier.cli.command import Consent, StoreOptions, flag, option, options
+from frontier.cli.command import (
+    COLLECTION,
+    Consent,
+    StoreOptions,
+    flag,
+    option,
+    options,
+)
 from frontier.cli.output import ExitCode, Shown, complain, say
 from frontier.cli.warc_files import (
     Files,
@@ -48,7 +54,10 @@ class RemoveOptions(Consent, Files, Running, StoreOptions):
     """Which captures leave, why, and the collection whose index they leave, too."""
 
     collection: str | None = option(
-        None, "NAME", "Take them out of the index of this collection, too."
+        None,
+        "NAME",
+        "Take them out of the index of this collection, too.",
+        type=COLLECTION,
     )
     url: list[str] = option((), "URL", "All captures of it.")
     url_prefix: list[str] = option((), "URL", "All URLs that begin with this one.")
@@ -245,9 +254,8 @@ class _Removal:
 
         single = frozenset(one.at for one in leaving)
         captures = Captures(self.wanted.urls, single)
-        name = collection_named(self.how.collection)
         with self.how.connected() as store:
-            keys = collection_keys(store, name)
+            keys = collection_keys(store, self.how.collection)
             dry = not self.how.yes
             self.index_entries = remove_captures(store, keys, captures, dry=dry)
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from frontier.files import OPEN
@@ -24,10 +24,13 @@ from frontier.warc.crawl_log import SUFFIX as LOG
 from frontier.warc.file_rotation import safe_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from frontier.store.keys import CrawlKeys
 
+T = TypeVar("T")
+KEPT = 20
+"""How many of the last things of one kind are kept, besides the first."""
 WARCS = (".warc.gz", ".warc", ".warc.zst")
 OTHERS = (".wacz", ".arc", ".arc.gz", ".cdx", ".cdx.gz", ".cdxj.gz")
 """Endings of files that may mention the URL but are not looked at."""
@@ -147,3 +150,16 @@ def _is_of(path: Path, born: str) -> bool:
 def fault(path: Path, error: Exception) -> str:
     """A message that *path* cannot be read, and why."""
     return printable(f"{path}: {getattr(error, 'strerror', None) or error}")
+
+
+def keep(found: list[T], one: T, when: Callable[[T], str]) -> None:
+    """Add *one* to *found*, and now and then `trim` that."""
+    found.append(one)
+    if len(found) > 4 * KEPT:
+        trim(found, when)
+
+
+def trim(found: list[T], when: Callable[[T], str]) -> None:
+    """Sort *found* by time; keep the first and the last `KEPT`."""
+    found.sort(key=when)
+    del found[1:-KEPT]

@@ -15,11 +15,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from typing import IO, TYPE_CHECKING
 
 from frontier.cdx.lines import LINE_LIMIT, captures_in, key_under, parse, sort_key
 from frontier.errors import BadWarc
-from frontier.explain.files import fault
+from frontier.explain.files import fault, keep, trim
 from frontier.files import OPEN
 from frontier.remote_files import open_file, path_of
 from frontier.urls.canon.rulesets import named
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
     from frontier.cdx.lines import Capture
     from frontier.explain.in_store import Subject
 
-KEPT = 20
 BLOCK = 1 << 16
 """Bytes of an index at which the bisection ends and lines are read one by one."""
 NEAR = 6
 """Records after a capture that are searched for those that belong to it."""
+_TIME = attrgetter("line.timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +101,15 @@ def look_into(
                 beside = path_of(str(place).removesuffix(place.name) + line.filename)
                 record = Record(line, by_name.get(line.filename, beside))
                 if line.url == robots_url:
-                    _keep(robots, record)
+                    keep(robots, record, _TIME)
                 if line.url == subject.url or subject.same(line.url):
                     facts.count += 1
-                    _keep(facts.records, record)
+                    keep(facts.records, record, _TIME)
         except (BadWarc, OSError, ValueError) as error:
             if not place.name.endswith(OPEN):  # else a node is writing its last record
                 facts.unread.append(fault(place, error))
     for records in (facts.records, robots):
-        _sort(records)
+        trim(records, _TIME)
     if facts.records:
         _, _, facts.origin = _read(facts.records[0], facts)
     if robots:
@@ -120,18 +121,6 @@ def look_into(
         )
         facts.rules, facts.agent, _ = _read(original, facts)
     return facts
-
-
-def _keep(records: list[Record], record: Record) -> None:
-    records.append(record)
-    if len(records) > 4 * KEPT:
-        _sort(records)
-
-
-def _sort(records: list[Record]) -> None:
-    """Sort *records* by time; keep the first and the last `KEPT`."""
-    records.sort(key=lambda one: one.line.timestamp)
-    del records[1:-KEPT]
 
 
 def _listed(path: Path, facts: ArchiveFacts) -> Iterator[Capture]:

@@ -19,9 +19,10 @@ import gzip
 import re
 import zlib
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from frontier.explain.files import fault
+from frontier.explain.files import fault, keep, trim
 from frontier.remote_files import open_file
 from frontier.warc.records import target_uri
 
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 LONGEST = 1 << 16
 """The most bytes of a line."""
 COLUMNS = 12
-KEPT = 20
 MOST_SEEDS = 100_000
 """Different seeds that are kept; with more, the scope is not computed."""
 BLOCK = 1 << 20
 """Bytes that are read at a time."""
 _STATUS = re.compile(rb"-?[0-9]{1,5}")
+_ENDED = attrgetter("ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +96,15 @@ def read_logs(
                 if not hops.endswith(b"P") and len(facts.seeds) < MOST_SEEDS:
                     facts.seeds.add(seed.decode("ascii", "replace"))
                 if via == spelled and hops.endswith(b"R"):
-                    _keep(facts.followed, _entry(words, source))
+                    keep(facts.followed, _entry(words, source), _ENDED)
                 if needle in line.lower() and (url == spelled or _is(subject, url)):
                     facts.count += 1
-                    _keep(facts.entries, _entry(words, source))
+                    keep(facts.entries, _entry(words, source), _ENDED)
         except (EOFError, OSError, zlib.error) as error:
             facts.unread.append(fault(path, error))
     facts.seeds = {seed for seed in facts.seeds if "://" in seed}
     for entries in (facts.entries, facts.followed):
-        entries.sort(key=_time)
-        del entries[1:-KEPT]
+        trim(entries, _ENDED)
     return facts
 
 
@@ -129,17 +129,6 @@ def _lines(
                 else:
                     yield f"{path}:{number}", words, line
             ahead = ahead[: LONGEST + 1]  # should a line never end
-
-
-def _keep(entries: list[Entry], entry: Entry) -> None:
-    entries.append(entry)
-    if len(entries) > 4 * KEPT:
-        entries.sort(key=_time)
-        del entries[1:-KEPT]
-
-
-def _time(entry: Entry) -> str:
-    return entry.ended
 
 
 def _is(subject: Subject, url: bytes) -> bool:

@@ -14,23 +14,29 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def frontier(tmp_path):
+def environment():
+    """Without what a user may have set of ours."""
+    unset = {"REDIS_URL", "COLUMNS"}
+    kept = {k: v for k, v in os.environ.items() if k not in unset}
+    return kept | {"PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture
+def frontier(tmp_path, environment):
     """Run ``frontier`` with arguments in the test's directory.
 
     What starts nodes is a process, and what a test that is a coroutine runs; all
     else is run in this one.
     """
-    env = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "COLUMNS"}}
-    env["PYTHONPATH"] = str(ROOT)
 
     def run(*arguments):
         starts_nodes = arguments[:2] == ("crawl", "run") or arguments[:1] == ("demo",)
         if not starts_nodes and asyncio._get_running_loop() is None:
-            return commands.run(*arguments, cwd=tmp_path, env=env)
+            return commands.run(*arguments, cwd=tmp_path, env=environment)
         return warm.run(
             [sys.executable, "-m", "frontier", *arguments],
             cwd=tmp_path,
-            env=env,
+            env=environment,
             capture_output=True,
             text=True,
             timeout=600,
@@ -41,10 +47,9 @@ def frontier(tmp_path):
 
 
 @pytest.fixture
-def terminal(tmp_path):
+def terminal(tmp_path, environment):
     """Run ``frontier`` as in a terminal; return its code and all it said."""
-    env = {k: v for k, v in os.environ.items() if k != "REDIS_URL"}
-    env |= {"PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "200"}
+    env = environment | {"TERM": "xterm", "COLUMNS": "200"}
 
     def run(*arguments, answer=""):
         ours, theirs = pty.openpty()

@@ -1,7 +1,6 @@
 """``frontier crawl status`` of crawls that are made: what it says, and how it ends."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -113,16 +112,15 @@ def test_as_json_it_is_data(made, frontier):
 
 
 @pytest.fixture
-def watching(tmp_path):
+def watching(tmp_path, environment):
     """Start ``crawl status --watch``; it is gone when the test is."""
     started = []
-    env = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "COLUMNS"}}
 
     def start(*arguments):
         process = warm.Popen(
             [sys.executable, "-m", "frontier", *arguments, "--watch", "--every", "0.2"],
             cwd=tmp_path,
-            env={**env, "PYTHONPATH": str(ROOT)},
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -191,6 +191,7 @@ REFUSED = [
     ("crawl list --redis-url redis://127.0.0.1:1/0", NO_STORE, "127.0.0.1:1"),
     ("crawl list --redis-url redis://a --store-dir .", USAGE, "name two stores"),
     ("crawl delete", USAGE, "No crawl was named"),
+    ("crawl delete x --collection h", USAGE, "--collection 'h'"),
     ("crawl delete nosuch --yes", NO_STORE, "there is no store"),
     ("crawl cancel x", USAGE, "crawl end --discard"),
     ("crawl requeue", USAGE, "needs either URLs or --all"),

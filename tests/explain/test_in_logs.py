@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from frontier.explain.in_logs import KEPT, LONGEST, read_logs
+from frontier.explain.files import KEPT
+from frontier.explain.in_logs import LONGEST, read_logs
 from frontier.explain.in_store import Subject
 from frontier.model import Attempt, Found
 from frontier.warc.crawl_log import CrawlLog, entry_of
