@@ -21,6 +21,7 @@ from frontier.errors import CollectionInUse, CrawlCanceled
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from tests.collection.samples import digest
+from tests.topologies import until
 
 pytestmark = pytest.mark.store
 DATE = "2026-01-02T03:04:05.678901Z"
@@ -182,8 +183,7 @@ def test_round_of_a_dead_committer_is_completed_by_another(index, monkeypatch):
     assert len(known(node, range(3 * CHUNK))) == 3 * CHUNK
     assert round_now(index) == "held"
     index("PEXPIRE", index.keys.committer(), 1)  # its time is over
-    while (done := round_now(index)) == "held":
-        pass
+    done = until(lambda: (one := round_now(index)) != "held" and one, "another round")
     assert done.number == 1
     assert done.digests == 3 * CHUNK - len(part)
     assert known(other, [-1]) == {}

@@ -126,8 +126,9 @@ async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_pu
     a.deliveries.through(reservation)
     assert await is_acked(a, first)
     assert a.deliveries.kept == {}
-    _, verdict = await adopt(a, second, root)
-    assert verdict == "s", "it is seen for good"
+    for asking in (root, Delivery(root.reservation, b"other")):
+        _, verdict = await adopt(a, second, asking)
+        assert verdict == "s", "it is seen for good"
 
 
 async def test_adopted_request_not_sent_waits_on_its_node_again(pair, until, new_push):
@@ -288,14 +289,11 @@ async def test_callback_that_ended_its_keeper_counts_as_a_delivery(
         a.inbox._drop(reservation)
         a.leases.is_gone = lambda holder: holder == "dead/x/1"
         a.reclaim.doubt([a.leases.held[partition]])
+        await a.reclaim.settle()
         if kill < 2:
             reservation = await until(a.inbox.take, "the page once more")
             assert reservation.item == b"%dpage" % (kill + 1)
-    if kills == 3:
-        while not (await a.scan(partition)).dead:
-            pass  # each asks the store
-    else:
-        assert (await a.scan(partition)).dead == 0
+    assert (await a.scan(partition)).dead == (kills == 3)
 
 
 async def test_a_delivery_that_is_fetched_again_ends_under_a_borrowed_lease(

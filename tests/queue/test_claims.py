@@ -48,16 +48,6 @@ def test_a_url_that_was_seen_is_claimed_by_nobody(client, db, keys, shape):
 
 
 @pytest.mark.parametrize("shape", TESTED)
-def test_released_claim_is_seen_for_good(client, db, keys, shape):
-    node = client(shape)
-    node.push([claim()])
-    db("HDEL", keys.claimed, seen_hash(URL))
-    seen = "b" if shape == "bloom" else "s"
-
-    assert node.push([claim(), plain()]).verdicts == 2 * seen
-
-
-@pytest.mark.parametrize("shape", TESTED)
 def test_claims_make_no_difference_to_others(client, db, keys, shape):
     node = client(shape)
     node.push([claim()])

@@ -3,14 +3,11 @@
 What is hostile to lxml takes the reactor's thread a bounded time;
 more of it is for a worker, which is killed. Each
 expression that a module of the package has is tried with texts of one short piece
-again and again, by the methods that the module calls. A text `TIMES` as long may take
-not much more than `TIMES` the work: the thread's CPU time, the least of all runs.
+again and again, by the methods that the module calls.
 """
 
 import contextlib
-import gc
 import importlib
-import math
 import re
 import time
 from functools import partial
@@ -21,44 +18,9 @@ import pytest
 import frontier
 from frontier.download.pages import INLINE
 from frontier.urls.links import PageCut, read_links
+from tests.harness.growth import grows_with, repeated, seconds
 
 ROOT = Path(frontier.__file__).parent
-TIMES = 4
-"""How much longer the longer text is: with twice, what a large text misses in the
-processor's caches looks like a square on a busy machine."""
-GROWTH = 8
-"""The longer text may take so many times the work: a square takes 16."""
-RUNS = 2
-LEAST = 0.002
-"""Seconds that the smaller text takes, at least, where it can be made as long."""
-MOST = 1 << 21
-"""Characters of the longer text."""
-ATTEMPTS = 16
-"""Until a busy machine has left each of the two alone once."""
-
-
-def seconds(work, text):
-    """The thread's CPU time of *work* on *text*: the least of a few runs."""
-    found = []
-    for _ in range(RUNS):
-        begin = time.thread_time()
-        work(text)
-        found.append(time.thread_time() - begin)
-    return min(found)
-
-
-def grows_with(work, make, size, attempts=ATTEMPTS):
-    """Whether a longer text of *make* costs not much more time than it is longer."""
-    while seconds(work, make(size)) < LEAST and TIMES * size < MOST:
-        size *= 2
-    short = long = math.inf
-    for _ in range(attempts):
-        gc.collect()
-        short = min(short, seconds(work, make(size)))
-        long = min(long, seconds(work, make(TIMES * size)))
-        if long <= GROWTH * max(short, 1e-6):
-            return True
-    return False
 
 
 def page(text):
@@ -72,10 +34,6 @@ def numbered(template, length):
         return "".join(template % n for n in range(size // length))
 
     return make
-
-
-def repeated(text, before="", after=""):
-    return lambda size: before + text * (size // len(text)) + after
 
 
 OF_LXML = {

@@ -58,13 +58,12 @@ async def until(condition):
             await asyncio.sleep(0.01)
 
 
-def is_there(pid):
-    """Whether *pid* is a process that has not ended, reaped or not."""
+def state_of(pid):
+    """The letter that /proc has for the state of *pid*: ``Z`` if it has ended."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
-    return state != "Z"
+        return "Z"
 
 
 async def test_workers_start_with_the_first_job_and_are_reused(pool_of):
@@ -80,13 +79,21 @@ async def test_workers_start_with_the_first_job_and_are_reused(pool_of):
     assert pool.pids == []
 
 
-async def test_long_result_arrives_in_bounded_parts(pool):
-    sizes = []
-    async for part in pool.run("links", HUGE, GIVEN):
-        sizes.append(len(part))
-        await asyncio.sleep(0)
+@on_linux
+async def test_a_worker_waits_while_nobody_reads_its_parts(pool):
+    parts = pool.run("links", HUGE, GIVEN)
+    sizes = [len(await anext(parts))]
+    process = Path(f"/proc/{pool.pids[0]}")
+
+    def written():
+        return int((process / "io").read_text().split("wchar: ")[1].split()[0])
+
+    await until(lambda: state_of(process.name) == "S")
+    before = written()
+    sizes += [len(part) async for part in parts]
     assert sum(sizes[:-1]) == 50_000
     assert max(sizes) <= 2_000
+    assert before < written() / 2
 
 
 async def test_a_job_beyond_its_cpu_time_is_killed_and_its_worker_replaced(pool_of):
@@ -227,7 +234,7 @@ def test_workers_end_with_their_node_even_stopped_ones():
     assert node.returncode == -signal.SIGKILL, node.stderr
     pids = [int(pid) for pid in node.stdout.split()]
     assert len(pids) == 2
-    asyncio.run(until(lambda: not any(map(is_there, pids))))
+    asyncio.run(until(lambda: set(map(state_of, pids)) == {"Z"}))
 
 
 @on_linux
