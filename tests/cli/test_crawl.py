@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
@@ -93,7 +94,7 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     command = [sys.executable, "-m", "frontier", "crawl", "run", "--seeds", "seeds.txt"]
     command += ["-s", "DOWNLOAD_DELAY=0.02", "-s", "FRONTIER_LEASE_TTL=6"]
     streams = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=tmp_path, **streams) as process:
+    with warm.Popen(command, cwd=tmp_path, **streams) as process:
         wait_until(frontier, lambda seen: seen["totals"]["pages"] > 5)
         process.send_signal(signal.SIGTERM)
         err = said_until("the nodes finish what is in flight", process)
