@@ -272,6 +272,8 @@ def crawl(directory, name):
         "FRONTIER_STORE_DIR": str(directory / name / "f"),
         "FRONTIER_WARC_DIR": str(directory / name / "w"),
         "FRONTIER_NODE_ID": name,
+        "FRONTIER_PARTITIONS": 64,
+        "FRONTIER_BUSY_MAX": 0,
         "ROBOTSTXT_OBEY": True,
         "LOG_FILE": str(directory / f"{name}.log"),
         "LOG_LEVEL": "INFO",

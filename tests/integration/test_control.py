@@ -49,7 +49,7 @@ def of_host(server, host):
 def test_exclusion_delay_and_pause_hold_for_nodes_that_join_later(serve, cluster):
     """Also when those that were told were killed and stopped meanwhile."""
     server = serve(
-        urls=500, hosts=8, nodes=BOTH, calendar_months=3, delay=HELD, until=after(60)
+        urls=300, hosts=8, nodes=BOTH, calendar_months=3, delay=HELD, until=after(60)
     )
     even = {"RANDOMIZE_DOWNLOAD_DELAY": "False", "CONCURRENT_REQUESTS_PER_DOMAIN": "1"}
     start(cluster, server, *BOTH, **even)

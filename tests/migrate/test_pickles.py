@@ -222,7 +222,7 @@ def test_refused_pickle_keeps_its_other_values_and_names_the_fault():
 
 def laughs(depth, width):
     """Lists of the same list: few bytes that would be many when written out."""
-    value = ["ha"]
+    value = ["ha" * 100]
     for _ in range(depth):
         value = [value] * width
     return pickle.dumps(value, 4)
