@@ -113,8 +113,9 @@ class StartMiddleware:
             raise
         finally:
             # Even if `Spider.start` has failed, as it will on other nodes: the crawl
-            # goes on with what is queued, and ends.
-            session.starting = False
+            # goes on with what is queued, and ends. Not if this was cut short, as the
+            # spider closes: what is left of it is for the next run.
+            session.starting = session.closing
             if heartbeat is not None:
                 heartbeat.cancel()
 

@@ -70,6 +70,11 @@ class StartSpider(scrapy.Spider):
         self.logger.info("the page is parsed")
         if self.whole == "True":
             raise CloseSpider("done")
+
+
+class SlowPipeline:
+    async def close_spider(self):
+        await asyncio.sleep(0.5)
 '''
 CONF = """
 import os
@@ -171,7 +176,8 @@ def test_close_spider_on_one_node_ends_the_crawl_or_the_node_as_set(
 
 def test_a_crawl_whose_start_requests_were_not_all_made_stays_open(cluster, project):
     options = {"spider": "start", "cwd": project, "FRONTIER_CLOSE_SPIDER": "node"}
-    cluster.start("node-1", "-a", "whole=False", **options)
+    pipelines = json.dumps({"own.SlowPipeline": 1})
+    cluster.start("node-1", "-a", "whole=False", **options, ITEM_PIPELINES=pipelines)
     says(cluster, "the page is parsed")
     cluster.nodes["node-1"].send_signal(signal.SIGTERM)
     assert cluster.wait() == [0]
