@@ -455,6 +455,19 @@ def synced(monkeypatch):
 
 
 @pytest.fixture
+def silence(db, crawl):
+    """Make a node's last beat, or that of its former process, long ago."""
+
+    def silence(name, key=None):
+        key = key or crawl.nodes()
+        _, *rest = db("HGET", key, name).split(b" ", 1)
+        db("HSET", key, name, b" ".join([b"1000", *rest]))
+        db("HDEL", crawl.meta(), "swept_ms")  # the next beat looks for the dead
+
+    return silence
+
+
+@pytest.fixture
 def until():
     """Wait in the event loop until a condition holds."""
 

@@ -73,19 +73,6 @@ def join(store, crawl, clock):
     return join
 
 
-@pytest.fixture
-def silence(db, crawl):
-    """Make a node's last beat, or that of its former process, long ago."""
-
-    def silence(name, key=None):
-        key = key or crawl.nodes()
-        _, *rest = db("HGET", key, name).split(b" ", 1)
-        db("HSET", key, name, b" ".join([b"1000", *rest]))
-        db("HDEL", crawl.meta(), "swept_ms")  # the next beat looks for the dead
-
-    return silence
-
-
 async def test_partition_lease_goes_to_one_node_and_is_refused_to_the_other(
     join, db, keys
 ):

@@ -20,18 +20,6 @@ def join(store, crawl):
     return join
 
 
-@pytest.fixture
-def silence(db, crawl):
-    """Make a node's last beat long ago."""
-
-    def silence(name):
-        rest = db("HGET", crawl.nodes(), name).split(b" ", 1)[1]
-        db("HSET", crawl.nodes(), name, b"1000 " + rest)
-        db("HDEL", crawl.meta(), "swept_ms")  # the next beat looks for the dead
-
-    return silence
-
-
 async def beat(*nodes, busy=False):
     for node in nodes:
         view = await node.beat(busy=busy, report=None)

@@ -220,11 +220,11 @@ def test_refused_pickle_keeps_its_other_values_and_names_the_fault():
         assert isinstance(refused.value.value["cb_kwargs"]["part"], Opaque)
 
 
-def laughs(depth, width):
+def laughs():
     """Lists of the same list: few bytes that would be many when written out."""
     value = ["ha" * 100]
-    for _ in range(depth):
-        value = [value] * width
+    for _ in range(40):
+        value = [value] * 10
     return pickle.dumps(value, 4)
 
 
@@ -240,8 +240,7 @@ def itself():
 
 LONG = "x" * 1_000_000
 LARGE = [
-    laughs(40, 10),
-    laughs(3, 1000),
+    laughs(),
     pickle.dumps([LONG] * 1000, 4),
     itself(),
     b"]q\x00h\x00a.",

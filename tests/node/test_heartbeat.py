@@ -10,20 +10,8 @@ from tests.node.conftest import settle
 TTL = 600.0
 
 
-@pytest.fixture
-def die(db, crawl):
-    """Have a node die: it was silent for long, and who beats next looks for such."""
-
-    def die(name):
-        _, rest = db("HGET", crawl.nodes(), name).split(b" ", 1)
-        db("HSET", crawl.nodes(), name, b"1000 " + rest)
-        db("HDEL", crawl.meta(), "swept_ms")
-
-    return die
-
-
 async def test_request_that_waited_in_inboxes_of_dead_nodes_is_not_given_up(
-    parts, start, new_push, until, die
+    parts, start, new_push, until, silence
 ):
     for name in "abcdef":
         node = parts(name)
@@ -34,7 +22,7 @@ async def test_request_that_waited_in_inboxes_of_dead_nodes_is_not_given_up(
             await node.ready.load([0])
         await until(lambda node=node: len(node.inbox))
         node.inbox.stopped = True
-        die(name)
+        silence(name)
 
     assert (await node.scan(0)).dead == 0
     assert node.reclaim.count == 1

@@ -52,6 +52,23 @@ async def links_of(pool, content=PAGE, **given):
     return [link for part in parts[:-1] for link in part]
 
 
+async def worker_of(pool):
+    """The process of a worker of *pool* that has done a job."""
+    await links_of(pool)
+    (pid,) = pool.pids
+    return pid
+
+
+async def stopped_in_a_job(pool):
+    """The process of a worker that does not go on, and its job."""
+    pid = await worker_of(pool)
+    os.kill(pid, signal.SIGSTOP)
+    job = asyncio.create_task(links_of(pool))
+    await asyncio.sleep(0.05)
+    assert not job.done()
+    return pid, job
+
+
 async def until(condition):
     async with asyncio.timeout(PLENTY):
         while not condition():
@@ -136,12 +153,7 @@ async def test_a_fault_in_a_job_reaches_its_caller(pool):
 
 
 async def test_a_job_whose_worker_was_killed_by_others_is_done_by_another(pool):
-    await links_of(pool)
-    (pid,) = pool.pids
-    os.kill(pid, signal.SIGSTOP)
-    job = asyncio.create_task(links_of(pool))
-    await asyncio.sleep(0.05)
-    assert not job.done()
+    pid, job = await stopped_in_a_job(pool)
     os.kill(pid, signal.SIGKILL)
     assert await job == ["http://a.example/x"]
     assert pool.pids != [pid]
@@ -157,8 +169,7 @@ async def test_a_job_that_has_returned_a_part_is_not_repeated(pool):
 
 
 async def test_a_worker_that_was_killed_while_idle_is_not_given_a_job(pool):
-    await links_of(pool)
-    (pid,) = pool.pids
+    pid = await worker_of(pool)
     os.kill(pid, signal.SIGKILL)
     assert await links_of(pool) == ["http://a.example/x"]
     assert pool.pids != [pid]
@@ -176,11 +187,7 @@ async def test_a_silent_worker_is_killed(monkeypatch, pool):
 
 
 async def test_a_canceled_job_ends_its_worker(pool):
-    await links_of(pool)
-    (pid,) = pool.pids
-    os.kill(pid, signal.SIGSTOP)
-    job = asyncio.create_task(links_of(pool))
-    await asyncio.sleep(0.05)
+    _, job = await stopped_in_a_job(pool)
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
         await job
@@ -189,8 +196,7 @@ async def test_a_canceled_job_ends_its_worker(pool):
 
 
 async def test_a_closed_pool_has_no_worker_and_refuses_jobs(pool):
-    await links_of(pool)
-    (pid,) = pool.pids
+    pid = await worker_of(pool)
     await pool.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -199,8 +205,7 @@ async def test_a_closed_pool_has_no_worker_and_refuses_jobs(pool):
 
 
 async def test_workers_ignore_the_signals_that_stop_a_node(pool):
-    await links_of(pool)
-    (pid,) = pool.pids
+    pid = await worker_of(pool)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         os.kill(pid, number)
     assert await links_of(pool) == ["http://a.example/x"]
