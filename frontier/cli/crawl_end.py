@@ -137,13 +137,9 @@ def _require_wanted(
 
 def _left(crawl_id: str, waiting: list[str], live: int) -> list[str]:
     """What is still to happen."""
-    from frontier.collection.summary import commit_command
+    from frontier.collection.summary import undone
 
-    notes = [
-        "its payloads are not committed: the next crawl of the collection does that, "
-        f"or {commit_command(crawl_id, name)}"
-        for name in waiting
-    ]
+    notes = undone(crawl_id, waiting, canceled=False)
     if live:
         notes.append(
             f"its {live:,} nodes will stop; frontier crawl status --nodes shows when. "

@@ -90,12 +90,12 @@ def status(given: StatusOptions) -> Shown | None:
         found = _watched(look, given) if given.again else look()
         if found is None:
             return None
-        undone = _uncommitted_in(store, keys, found.watched.crawl)
+        waiting = _uncommitted_in(store, keys, found.watched.crawl)
     if not given.again:
-        code, faults = _ended(found.watched.crawl, undone)
+        code, faults = _ended(found.watched.crawl, waiting)
         return Shown(_facts(found), _report(found, given), faults=faults, code=code)
     if found.watched.crawl.state != "open":
-        code, faults = _ended(found.watched.crawl, undone, failed=True)
+        code, faults = _ended(found.watched.crawl, waiting, failed=True)
         end_with(faults, code)
     return None
 
@@ -142,13 +142,13 @@ def _uncommitted_in(
 
 
 def _ended(
-    seen: CrawlSnapshot, undone: list[str], *, failed: bool = False
+    seen: CrawlSnapshot, waiting: list[str], *, failed: bool = False
 ) -> tuple[ExitCode, list[str]]:
     """The exit code for *seen*, and why; with *failed*, no page is a failure, too.
 
-    *undone* are the collections in which its payloads are uncommitted.
+    *waiting* are the collections in which its payloads are uncommitted.
     """
-    from frontier.collection.summary import commit_command
+    from frontier.collection.summary import undone
 
     if seen.lost:
         return ExitCode.CRAWL_FAILED, [str(CrawlLost(seen.crawl_id))]
@@ -159,15 +159,7 @@ def _ended(
     if failed and seen.has_failed:
         no_page = f"{seen.crawl_id} has ended without one page"
         return ExitCode.CRAWL_FAILED, [no_page]
-    lines = []
-    for name in undone:
-        command, what = commit_command(seen.crawl_id, name), "committed"
-        if seen.state == "canceled":
-            command, what = command.replace("commit", "cancel", 1), "forgotten"
-        lines.append(
-            f"the payloads of {seen.crawl_id} are not {what} yet: if its last node is "
-            f"gone, the next crawl of the collection does that, or {command}"
-        )
+    lines = undone(seen.crawl_id, waiting, canceled=seen.state == "canceled")
     return (ExitCode.INCOMPLETE if lines else ExitCode.OK), lines
 
 

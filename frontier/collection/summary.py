@@ -154,10 +154,22 @@ def uncommitted_in(store: BlockingStore, crawl: CrawlKeys) -> list[str]:
     return found
 
 
-def commit_command(crawl_id: str, collection: str) -> str:
-    """The command that commits the crawl to the collection."""
-    words = ["frontier", "collection", "commit", "--crawl", crawl_id]
-    return shlex.join([*words, *(["--collection", collection] if collection else [])])
+def undone(crawl_id: str, waiting: Iterable[str], *, canceled: bool) -> list[str]:
+    """That payloads of a crawl are uncommitted: a line for each collection *waiting*.
+
+    With *canceled*, that they are not forgotten.
+    """
+    verb, what = ("cancel", "forgotten") if canceled else ("commit", "committed")
+    lines = []
+    for name in waiting:
+        command = ["frontier", "collection", verb, "--crawl", crawl_id]
+        command += ["--collection", name] if name else []
+        lines.append(
+            f"the payloads of {crawl_id} are not {what} yet: if its last node is "
+            "gone, the next crawl of the collection does that, or "
+            f"{shlex.join(command)}"
+        )
+    return lines
 
 
 def pairs(reply: object) -> list[tuple[bytes, bytes]]:

@@ -205,14 +205,13 @@ class _Application:
         index = await self.looks.newest(INDEX)
         memory = await self.looks.newest(MEMORY)
         for result in (index, memory):
-            if result.view is None or result.error is not None:
+            if not result.is_current:
                 text, code = _failure(result.error)
                 return PlainTextResponse(f"{text}\n", code)
         chosen, left_out = exported(index.view.crawls, time.time() * 1000)
         names = [crawl.crawl_id for crawl in chosen]
         results = await asyncio.gather(*map(self.looks.newest, names))
-        known = [s.view for s in results if s.view is not None and s.error is None]
-        seen = [one.crawl for one in known]
+        seen = [result.view.crawl for result in results if result.is_current]
         left_out += len(results) - len(seen)
         content, kind = exposition(
             Reading(seen, left_out, memory.view), request.headers.get("accept", "")
@@ -222,7 +221,7 @@ class _Application:
     async def _targets(self, _: Request) -> Response:
         """Where Prometheus finds the nodes; an error if that is not current."""
         result = await self.looks.newest(TARGETS)
-        if result.view is None or result.error is not None:
+        if not result.is_current:
             return _document(result, dict)
         return JSONResponse(result.view)
 
@@ -262,7 +261,7 @@ def _failure(error: FrontierError | None) -> tuple[str, int]:
 
 def _document(result: Result, made: Callable[[Any], dict[str, Any]]) -> Response:
     """What was seen, as JSON; an error if that is not current."""
-    if result.view is None or result.error is not None:
+    if not result.is_current:
         text, code = _failure(result.error)
         return JSONResponse({"schema": VERSION, "error": text}, code)
     return JSONResponse(made(result.view))

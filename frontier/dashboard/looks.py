@@ -59,6 +59,11 @@ class Result:
     error: FrontierError | None = None
     """Why this look failed; the rest is then of the last one that did not."""
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this look has seen something."""
+        return self.view is not None and self.error is None
+
     def newer_than(self, number: int) -> dict[str, Any]:
         """The parts that have changed after result *number*."""
         return {n: p.content for n, p in self.parts.items() if p.since > number}

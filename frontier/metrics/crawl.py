@@ -15,14 +15,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frontier.metrics.exposition import Families, Metric, families
 from frontier.metrics.figures import FIGURES
-from frontier.store.client import Call
+from frontier.status.validate import whole
+from frontier.store.client import Call, information
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from frontier.metrics.exposition import Samples
     from frontier.status.figures import Figures
@@ -53,20 +54,8 @@ class StoreMemory:
         Raises:
             StoreError: The store does not answer, or with an error.
         """
-        return cls.of(store.call(Call.command("INFO", "memory")))
-
-    @classmethod
-    def of(cls, reply: bytes | Mapping[str, Any]) -> StoreMemory:
-        """The same, from their ``INFO memory``."""
-        if isinstance(reply, bytes):
-            lines = reply.decode("utf-8", "replace").splitlines()
-            reply = dict(line.split(":", 1) for line in lines if ":" in line)
-        return cls(_size(reply.get("used_memory")), _size(reply.get("maxmemory")))
-
-
-def _size(value: Any) -> int:
-    text = str(value)
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+        found = information(store.call(Call.command("INFO", "memory")))
+        return cls(whole(found.get("used_memory")), whole(found.get("maxmemory")))
 
 
 @dataclass(frozen=True, slots=True)

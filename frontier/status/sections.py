@@ -159,7 +159,7 @@ def tiles(watched: Watched) -> Iterator[Row]:
     now = rate(totals.lately.pages if is_open else totals.rate)
     note = f"in a minute; {mean}" if is_open else "from its start to its end"
     yield Row("Pages per second", now, note=note)
-    codes = ", ".join(f"{count:,} x {code}" for code, count in statuses(totals)[:FEW])
+    codes = ", ".join(_statuses(totals)[:FEW])
     note = f"{size(totals.bytes)}; {codes}" if codes else size(totals.bytes)
     yield Row("Pages", f"{totals.pages:,}", note=note)
     note = f"{queue.reserved:,} reserved, {queue.acked:,} done"
@@ -498,8 +498,7 @@ def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
     if crawl.removed_ms:
         yield Row("", "the queues and what was seen are removed from the store")
     if totals.statuses:
-        answers = [f"{count:,} x {code}" for code, count in statuses(totals)]
-        yield Row("HTTP statuses", ", ".join(answers))
+        yield Row("HTTP statuses", ", ".join(_statuses(totals)))
 
 
 def _unfetched(crawl: CrawlSnapshot) -> str:
@@ -521,20 +520,26 @@ def _unfetched(crawl: CrawlSnapshot) -> str:
 
 def _by_trap(totals: Figures) -> str:
     """By which limits links were left out."""
-    most_first = sorted(totals.traps.items(), key=lambda one: -one[1])
-    kinds = [f"{count:,} over {SETTINGS[trap]}" for trap, count in most_first]
+    most = _most_first(totals.traps)
+    kinds = [f"{count:,} over {SETTINGS[trap]}" for trap, count in most]
     return f": {', '.join(kinds)}" if kinds else ""
 
 
-def statuses(totals: Figures) -> list[tuple[str, int]]:
-    """The HTTP statuses of answers, the most frequent first."""
-    return sorted(totals.statuses.items(), key=lambda one: (-one[1], one[0]))
+def _most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """What was counted, the most frequent first."""
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+
+
+def _statuses(totals: Figures) -> list[str]:
+    """How many answers had which HTTP status."""
+    most = _most_first(totals.statuses)
+    return [f"{count:,} x {code}" for code, count in most]
 
 
 def _by_kind(counts: Mapping[str, int]) -> str:
     """The kinds of errors, the most frequent first."""
-    every = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return ", ".join(f"{n:,} {ERROR_KINDS.get(kind, kind)}" for kind, n in every if n)
+    most = _most_first(counts)
+    return ", ".join(f"{n:,} {ERROR_KINDS.get(kind, kind)}" for kind, n in most if n)
 
 
 def found(totals: Figures) -> tuple[int, int]:

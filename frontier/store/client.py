@@ -586,7 +586,7 @@ def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
     Raises:
         StoreRefused: Its eviction policy is not ``noeviction``.
     """
-    policy = _info(reply).get("maxmemory_policy", "noeviction")
+    policy = information(reply).get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
         raise StoreRefused(
             f"the store at {where} has maxmemory-policy {policy} and would drop URLs "
@@ -599,14 +599,14 @@ def memory_share(reply: bytes | Mapping[str, Any]) -> float:
 
     For a cluster it is the share of the fullest primary; 0 where there is no limit.
     """
-    info = _info(reply)
+    info = information(reply)
     limit = int(info.get("maxmemory", 0))
     own = int(info.get("used_memory", 0)) / limit if limit else 0.0
     return float(info.get("memory_share", own))
 
 
-def _info(reply: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parse the reply to an ``INFO``, in either form that a client returns it."""
+def information(reply: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The reply to an ``INFO``, from either form in which a client returns it."""
     if not isinstance(reply, bytes):
         return reply
     lines = reply.decode("utf-8", "replace").splitlines()
