@@ -16,7 +16,7 @@ when there is such a file. Unlike ``zstandard`` it returns no more than was aske
 from __future__ import annotations
 
 import importlib
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from frontier.errors import BadWarc, ConfigurationError
@@ -41,10 +41,10 @@ _PART = 1 << 20
 class Frames:
     """How the frames of one file are unpacked and packed."""
 
-    def __init__(self, dictionary: bytes = b"", start: int = 0) -> None:
+    def __init__(self, dictionary: Any = None, start: int = 0) -> None:
         """*start* is where the file's first record begins."""
         self.start = start
-        self._dictionary = _loaded(dictionary) if dictionary else None
+        self._dictionary = dictionary
 
     @property
     def error(self) -> type[Exception]:
@@ -93,19 +93,20 @@ def frames_of(file: IO[bytes], name: str) -> Frames:
     try:
         if len(data) < size:
             raise ValueError("cut off")  # noqa: TRY301
-        return Frames(_unpacked(data), _HEAD + size)
+        return Frames(_dictionary(data), _HEAD + size)
     except ValueError as error:
         raise BadWarc(name, 0, f"a dictionary that cannot be used ({error})") from None
 
 
-def _unpacked(data: bytes) -> bytes:
-    """The dictionary in *data*, which may be a frame.
+@lru_cache(maxsize=4)  # a file is opened again for each record that is read alone
+def _dictionary(data: bytes) -> Any:
+    """The dictionary in *data*, which may be a frame; ``None`` if there is none.
 
     Raises:
         ValueError: It is damaged or too large.
     """
     if not data.startswith(FRAME):
-        return data
+        return zstd_module().ZstdDict(data) if data else None
     frames = Frames()
     member = frames.member()
     try:
@@ -114,15 +115,10 @@ def _unpacked(data: bytes) -> bytes:
         raise ValueError(str(error)) from None
     if not member.eof or member.unused_data or len(found) > DICTIONARY_LIMIT:
         raise ValueError("damaged, or too large")
-    return found
+    return zstd_module().ZstdDict(found) if found else None
 
 
-@lru_cache(maxsize=4)
-def _loaded(dictionary: bytes) -> Any:
-    """*dictionary* as the decompressor takes it, made once for a file's records."""
-    return zstd_module().ZstdDict(dictionary)
-
-
+@cache  # Python looks each time for a package that is not there
 def zstd_module() -> Any:
     """The package for zstd.
 
