@@ -11,8 +11,8 @@ from frontier.errors import KeyDamaged
 from frontier.explain.in_store import Subject, look
 from frontier.queue.due import waiting_element
 from frontier.queue.item import encode
-from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import SeenLayout, seen_config
+from frontier.queue.push import TEST, Push, Pusher
+from frontier.seen.config import seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
@@ -53,13 +53,9 @@ def crawl(blocking, unique):
     shape = json.dumps(crawl_settings(config))
     store.call(Call.to("crawl_open", [keys.meta()], [shape, "site", "", SCHEMA]))
     made = stored_crawl(store, namespace, "one")
-    pushes = [
-        Push(TEST, mark(number), QUEUE, 0, item_of(number)) for number in range(10)
-    ]
-    tiers = seen_config(made.config)
-    layout = SeenLayout()
-    call = push_call(made.keys.partition(0), tiers, layout, pushes)
-    assert pushed(store.call(call)[0], pushes).verdicts.count("n") == 10
+    pushes = [(0, Push(TEST, mark(n), QUEUE, 0, item_of(n))) for n in range(10)]
+    ((*_, done),) = Pusher(made.keys, seen_config(made.config)).push(store, pushes)
+    assert done.verdicts == "n" * 10
     return store, made
 
 
