@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from frontier.cli.command import STORE_DIR, WARC_DIR, connected
+from frontier.cli.crawl_items import NODE
 from frontier.cli.output import ExitCode, complain, live_line, say
-from frontier.errors import NOTHING_TO_DO, ConfigurationError, FrontierError
+from frontier.errors import (
+    NOTHING_TO_DO,
+    ConfigurationError,
+    FrontierError,
+    StoreUnavailable,
+)
 from frontier.files import make_directory, mode_of
 from frontier.metrics.exposition import require_library
 from frontier.recrawl.rules import rules_file
@@ -42,8 +48,6 @@ if TYPE_CHECKING:
 
 SITE, FOLLOWER = "site", "feeds"
 """The spiders that come with this package."""
-NODE = "%(frontier_node)s"
-"""Stands for the node in a feed's name; see `frontier.pipelines.feed_uri_params`."""
 OURS = ("FRONTIER_NODE_ID", "REDIS_URL")
 """Settings that the command itself gives to every node."""
 CANON_RULES = "FRONTIER_CANON_RULES"
@@ -257,9 +261,11 @@ def run(plan: Plan) -> Outcome:
                     if watch is None:
                         return f"starting the nodes, {lasts}", ""
                     crawl = watch.look().crawl
-                except FrontierError as error:
+                except StoreUnavailable as error:
                     waits = f"the nodes wait: {error}"
                     return f"{lasts}  {waits}", waits
+                except FrontierError as error:  # which ends the nodes, if they meet it
+                    return f"{lasts}  {error}", ""
                 return f"{lasts}  {one_line(crawl)}", first_of(crawl.waits, 1)
 
             with live_line(look) as tick:
