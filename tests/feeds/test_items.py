@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier.feeds.items import LEAST, SIZE, new_items
+from frontier.feeds.items import FORGETTING, LEAST, SIZE, new_items
 from frontier.feeds.parse import Item
 
 NOW, HOUR, DAY = 1_795_435_200, 3600, 86_400
@@ -166,10 +166,11 @@ def test_a_server_that_shows_its_items_in_turns_has_them_fetched_once():
     assert rounds(some, others, some, others)[2:] == [[], []]
 
 
-def test_a_feed_that_is_empty_once_is_not_forgotten():
+def test_a_feed_that_is_once_empty_or_short_is_not_forgotten():
     feed = [item(n, NOW) for n in range(1000)]
 
     assert rounds(feed, [], feed)[2] == []
+    assert len(rounds(feed, feed[:10], feed)[2]) == len(feed) // FORGETTING
 
 
 def test_state_keeps_items_in_the_feed_and_drops_the_oldest_gone():

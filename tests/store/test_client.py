@@ -34,6 +34,7 @@ async def test_replies_are_not_decoded(store, unique):
 
 async def test_a_server_that_forgot_the_scripts_gets_them_again(store, unique):
     allot = Call.to("crawl_allot", [unique], ["site"])
+    await store.call(allot)  # from now on its server has them, as far as it knows
     await store.call(Call.command("SCRIPT FLUSH"))
 
     assert await store.run([allot, increment(unique + "n"), allot]) == [
@@ -46,15 +47,11 @@ async def test_a_server_that_forgot_the_scripts_gets_them_again(store, unique):
 
 
 def test_a_thread_has_the_same_contract(blocking, unique):
-    store = blocking()
+    store, allot = blocking(), Call.to("crawl_allot", [unique + "s"], ["s"])
+    store.call(allot)
     store.call(Call.command("SCRIPT FLUSH"))
 
-    assert store.run(
-        [increment(unique), Call.to("crawl_allot", [unique + "s"], ["s"])]
-    ) == [
-        1,
-        b"s-1",
-    ]
+    assert store.run([increment(unique), allot]) == [1, b"s-1"]
     with pytest.raises(StoreRefused):
         store.call(Call.command("LPUSH", unique, "x"))
 
