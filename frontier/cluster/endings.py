@@ -44,18 +44,16 @@ async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     return None if reply in {0, 3} else reply == 1
 
 
-async def end(run: Run, keys: CrawlKeys, limit: str) -> str:
+async def end(run: Run, keys: CrawlKeys, limit: str) -> bool:
     """End the crawl at *limit*, whatever is queued; may be done twice.
 
-    Returns the limit at which it has ended, which may be another; empty if it has ended
-    in another way.
+    Returns whether it has ended at a limit, which may be another.
     """
-    told = Call.command("HMGET", keys.meta(), "state", "born", "limit")
+    told = Call.command("HMGET", keys.meta(), "state", "born")
     ended = _end_call(keys, LIMIT, *is_same(keys), told=("limit", limit))
-    _, (state, born, known) = await run([ended, told])
-    if state != LIMIT.encode() or (born or b"") != keys.born.encode():
-        return ""
-    return str((known or b"").decode("utf-8", "replace"))
+    _, (state, born) = await run([ended, told])
+    is_at_limit: bool = state == LIMIT.encode()
+    return is_at_limit and (born or b"") == keys.born.encode()
 
 
 def close(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> bool:

@@ -555,11 +555,11 @@ class Node:
 
     async def _end_crawl(self, limit: str) -> None:
         try:
-            reached = await endings.end(self.run, self.keys, limit)
+            is_at_limit = await endings.end(self.run, self.keys, limit)
         except FrontierError as error:
             self.fail(error)
             return
-        if reached:
+        if is_at_limit:
             await self._tell_end(LIMIT)
         else:
             self.telling = None  # it has ended otherwise, as the next heartbeat tells
