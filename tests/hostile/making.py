@@ -54,6 +54,12 @@ def bomb(head, megabytes, tail=b""):
     yield deflate.compress(tail) + deflate.flush()
 
 
+def warc_bomb(megabytes):
+    """A packed file of a record whose body inflates to so many."""
+    head = record(0, b"", length=megabytes << 20).removesuffix(b"\r\n\r\n")
+    return bomb(head, megabytes, b"\r\n\r\n")
+
+
 def line(number=0, **facts):
     """A line of CDXJ."""
     given = {

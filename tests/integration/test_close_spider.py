@@ -176,8 +176,13 @@ def test_close_spider_on_one_node_ends_the_crawl_or_the_node_as_set(
 
 def test_a_crawl_whose_start_requests_were_not_all_made_stays_open(cluster, project):
     options = {"spider": "start", "cwd": project, "FRONTIER_CLOSE_SPIDER": "node"}
-    pipelines = json.dumps({"own.SlowPipeline": 1})
-    cluster.start("node-1", "-a", "whole=False", **options, ITEM_PIPELINES=pipelines)
+    cluster.start(
+        "node-1",
+        "-a",
+        "whole=False",
+        **options,
+        ITEM_PIPELINES='{"own.SlowPipeline": 1}',
+    )
     says(cluster, "the page is parsed")
     cluster.nodes["node-1"].send_signal(signal.SIGTERM)
     assert cluster.wait() == [0]

@@ -123,6 +123,7 @@ def test_unmodified_page_is_a_revisit_and_reaches_the_spider(pages, crawl, clust
     assert block.startswith(b"HTTP/1.1 304")
     assert second["/c"][0]["WARC-Type"] == "response"
     assert second["/d"][0]["WARC-Profile"].endswith("/identical-payload-digest")
+    assert "3 that servers were asked" in cluster.ask("crawl", "status").stdout
     for path in cluster.warc_dir.glob("*-2-*.warc.gz"):
         assert_sound(path)
 

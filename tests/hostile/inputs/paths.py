@@ -5,7 +5,7 @@ import socket
 
 from frontier.cli.output import ExitCode
 from tests.hostile.corpus import hostile, hostile_each
-from tests.hostile.making import bomb, record, warc
+from tests.hostile.making import bomb, record, warc, warc_bomb
 
 
 def fifo(path):
@@ -109,8 +109,7 @@ def _(given):
 
 @hostile("path/import-of-a-warc-that-is-a-bomb")
 def _(given):
-    head = record(0, b"", length=128 << 20).removesuffix(b"\r\n\r\n")
-    path = given.file("a.warc.gz", bomb(head, 128, b"\r\n\r\n"))
+    path = given.file("a.warc.gz", warc_bomb(128))
     said = given.command("collection", "import", path)
     assert said.code == ExitCode.INCOMPLETE
     assert "inflates to more than 100 times" in said.err

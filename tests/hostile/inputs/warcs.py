@@ -4,7 +4,7 @@ import gzip
 
 from frontier.cli.output import ExitCode
 from tests.hostile.corpus import hostile, hostile_each
-from tests.hostile.making import BIG, bomb, record, warc, zeros
+from tests.hostile.making import BIG, record, warc, warc_bomb, zeros
 
 GOOD = record(1)
 LONG = "http://a.example/" + "a" * 10**6
@@ -109,8 +109,7 @@ def _(given):
 
 @hostile("warc/384-mb-in-400-kb")
 def _(given):
-    head = record(0, b"", length=384 << 20).removesuffix(b"\r\n\r\n")
-    path = given.file("a.warc.gz", bomb(head, 384, b"\r\n\r\n"))
+    path = given.file("a.warc.gz", warc_bomb(384))
     said = given.command("warc", "list", path)
     assert said.code == ExitCode.OK
     assert "http://a.example/0" in said.out
