@@ -6,6 +6,8 @@ a revisit refers to.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,13 +53,9 @@ class Need(NamedTuple):
 class Captures:
     """The captures of a set of WARC files."""
 
-    def __init__(self, path: Path, mode: int = FILE_MODE) -> None:
-        """Begin with no captures; a file at *path* is overwritten."""
-        path.unlink(missing_ok=True)
-        with open(path, "xb", opener=creating(mode)):
-            pass  # SQLite itself would go by the umask alone
-        self._path = path
-        self._db = sqlite3.connect(path, isolation_level=None)
+    def __init__(self, database: sqlite3.Connection) -> None:
+        """Begin with no captures in *database*, which is empty; see `captures_at`."""
+        self._db = database
         self._db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
         self._db.executescript(_SCHEMA)
         self._db.execute("BEGIN")
@@ -150,10 +148,25 @@ class Captures:
         self._db.executemany(into, self._referred)
         self._referred.clear()
 
-    def close(self) -> None:
-        """Close and delete the file."""
-        self._db.close()
-        self._path.unlink(missing_ok=True)
+
+@contextlib.contextmanager
+def captures_at(path: Path, mode: int = FILE_MODE) -> Iterator[Captures]:
+    """No captures yet, in a file at *path*, which is deleted at the end.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    path.unlink(missing_ok=True)
+    with open(path, "xb", opener=creating(mode)):
+        pass  # SQLite itself would go by the umask alone
+    try:
+        database = sqlite3.connect(path, isolation_level=None)
+        with contextlib.closing(database):
+            yield Captures(database)
+    except sqlite3.OperationalError as error:
+        raise OSError(errno.EIO, str(error), str(path)) from error
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _place(line: Capture) -> tuple[object, ...]:

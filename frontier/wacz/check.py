@@ -21,13 +21,12 @@ import re
 import tempfile
 import zipfile
 import zlib
-from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from frontier.cdx.lines import LINE_LIMIT, MOMENT, captures_in, parse
-from frontier.cdx.sorting import Captures
+from frontier.cdx.sorting import captures_at
 from frontier.errors import BadWacz, BadWarc
 from frontier.files import open_input, require_ratio
 from frontier.wacz import layout
@@ -36,6 +35,8 @@ from frontier.warc.reader import parts_of, records_of, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from frontier.cdx.sorting import Captures
 
 BLOCK_LIMIT = 64 << 20
 """The largest gzip member of an index that is read, in bytes; ours have some 50 kB."""
@@ -139,7 +140,7 @@ def _wrong_in(
     yield from _wrong_blocks(archive)
     with (
         tempfile.TemporaryDirectory() as directory,
-        closing(Captures(Path(directory) / "captures")) as captures,
+        captures_at(Path(directory) / "captures") as captures,
     ):
         for name in members:
             yield from _wrong_member(archive, name, resources.get(name), captures)

@@ -26,7 +26,7 @@ import os
 from typing import TYPE_CHECKING
 
 from frontier.cdx.lines import HTML, INDEXED, LINE_LIMIT, captures_in, parse
-from frontier.cdx.sorting import Captures
+from frontier.cdx.sorting import captures_at
 from frontier.errors import BadWarc, FrontierError
 from frontier.files import FILE_MODE, creating, open_input
 from frontier.wacz import layout
@@ -37,6 +37,7 @@ from frontier.warc.reader import blocks_of, records_in, records_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+    from types import TracebackType
     from typing import BinaryIO, Self
 
     from frontier.cdx.lines import Capture
@@ -78,25 +79,30 @@ class Indexing:
         self._seeds = seeds
         self._unlisted = unlisted
         self._scratch = scratch
-        self._made: list[Path] = []
         self._stack = contextlib.ExitStack()
-        self._captures = Captures(scratch("db"), mode)
-        self._stack.callback(self._captures.close)
-        self._pages = self.temporary("pages")
-        self._pages.write(json.dumps(layout.PAGES_HEADER).encode() + b"\n")
+        with contextlib.ExitStack() as undo:
+            undo.push(self._stack)
+            database = captures_at(scratch("db"), mode)
+            self._captures = self._stack.enter_context(database)
+            self._pages = self.temporary("pages")
+            self._pages.write(json.dumps(layout.PAGES_HEADER).encode() + b"\n")
+            undo.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-        for path in self._made:
-            path.unlink(missing_ok=True)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
 
     def temporary(self, name: str) -> BinaryIO:
         """An empty file, which is closed and deleted at the end."""
         path = self._scratch(name)
-        self._made.append(path)
+        self._stack.callback(path.unlink, missing_ok=True)
         return self._stack.enter_context(open(path, "wb+", opener=self._opener))
 
     def add(self, path: Path, file: BinaryIO) -> None:

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import re
+import resource
 import tracemalloc
 import zlib
 
@@ -31,6 +32,20 @@ def a_warc(directory, *exchanges):
         writer.append(exchange, digest)
     writer.close()
     return next(directory.glob("*.warc.gz"))
+
+
+@pytest.mark.parametrize("size", [0, 4_096, 40_000])
+def test_a_disk_that_is_full_keeps_nothing_of_a_wacz(tmp_path, size):
+    """The file itself, the lines that are sorted, or the list of pages is too large."""
+    path = a_warc(tmp_path / "warcs", *map(an_exchange, range(500)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large|disk I/O error"):
+            create(tmp_path / "c.wacz", [path])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == [tmp_path / "warcs"]
 
 
 @pytest.mark.parametrize("listed", [False, True])
