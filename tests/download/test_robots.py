@@ -81,14 +81,14 @@ print(json.dumps([len(Eager.fetched), Eager.sent]))
 """
 
 
-@pytest.fixture
-def base():
+@contextlib.contextmanager
+def site_with(rule):
     """The address of a site whose robots.txt comes once all requests wait for it."""
     all_wait = threading.Event()
 
     def robots(connection):
         all_wait.wait(240)
-        connection.sendall(answer("User-agent: *\nDisallow: /private\n"))
+        connection.sendall(answer(f"User-agent: *\n{rule}\n"))
 
     def told(connection):
         all_wait.set()
@@ -98,6 +98,13 @@ def base():
     site = RawSite(pages, answer=lambda connection, _: connection.sendall(answer("x")))
     with contextlib.closing(site):
         yield site.origin
+
+
+@pytest.fixture
+def base():
+    """The address of a site that allows no visitors."""
+    with site_with("Disallow: /private") as origin:
+        yield origin
 
 
 def fetched(base, middleware):
@@ -120,10 +127,8 @@ def test_scrapys_own_middleware_still_needs_ours(base):
 @pytest.fixture
 def slow():
     """The address of a site that wants its visitors to wait."""
-    pages = {"/robots.txt": answer("User-agent: *\nCrawl-delay: 0.25\n")}
-    site = RawSite(pages, answer=lambda connection, _: connection.sendall(answer("x")))
-    with contextlib.closing(site):
-        yield site.origin
+    with site_with("Crawl-delay: 0.25") as origin:
+        yield origin
 
 
 def delays(base, **settings):
