@@ -100,56 +100,37 @@ def site_with(rule):
         yield site.origin
 
 
-@pytest.fixture
-def base():
-    """The address of a site that allows no visitors."""
-    with site_with("Disallow: /private") as origin:
-        yield origin
+def run_with(rule, middleware, **settings):
+    """How many pages came, and which delays before the next their slot had."""
+    with site_with(rule) as base:
+        words = ["-c", SCRIPT, base, middleware, json.dumps(settings)]
+        done = warm.run([sys.executable, *words], check=True, capture_output=True)
+    return json.loads(done.stdout)
 
 
-def fetched(base, middleware):
-    arguments = [sys.executable, "-c", SCRIPT, base, middleware, "{}"]
-    done = warm.run(arguments, check=True, capture_output=True)
-    return json.loads(done.stdout)[0]
+OURS = "frontier.download.robots.RobotsTxtMiddleware"
+NOBODY, SLOW = "Disallow: /private", "Crawl-delay: 0.25"
 
 
-def test_requests_that_wait_for_robots_txt_obey_it(base):
-    assert fetched(base, "frontier.download.robots.RobotsTxtMiddleware") == 0
+def test_requests_that_wait_for_robots_txt_obey_it():
+    assert run_with(NOBODY, OURS) == [0, []]
 
 
-def test_scrapys_own_middleware_still_needs_ours(base):
+def test_scrapys_own_middleware_still_needs_ours():
     """Say so in docs/decisions/urls.md when this fails: Scrapy has mended it."""
     scrapys = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
-
-    assert fetched(base, scrapys) > 0
-
-
-@pytest.fixture
-def slow():
-    """The address of a site that wants its visitors to wait."""
-    with site_with("Crawl-delay: 0.25") as origin:
-        yield origin
+    assert run_with(NOBODY, scrapys)[0] > 0
 
 
-def delays(base, **settings):
-    """Which delays before the next the slot of requests had as one left it."""
-    middleware = "frontier.download.robots.RobotsTxtMiddleware"
-    arguments = [sys.executable, "-c", SCRIPT, base, middleware, json.dumps(settings)]
-    done = warm.run(arguments, check=True, capture_output=True)
-    fetched, sent = json.loads(done.stdout)
-    assert fetched == 6, done.stderr.decode()
-    return set(sent)  # of more, if one was sent again
+def test_a_crawl_delay_is_kept_whatever_autothrottle_thinks():
+    throttled = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0}
+    count, delays = run_with(SLOW, OURS, **throttled)
+    assert (count, min(delays) >= 0.25) == (6, True)
 
 
-THROTTLED = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0}
-
-
-def test_a_crawl_delay_is_kept_whatever_autothrottle_thinks(slow):
-    assert min(delays(slow, **THROTTLED)) >= 0.25
-
-
-def test_a_crawl_delay_is_cut_to_what_is_allowed(slow):
-    assert delays(slow, FRONTIER_CRAWL_DELAY_MAX=0.02) == {0.02}
+def test_a_crawl_delay_is_cut_to_what_is_allowed():
+    count, delays = run_with(SLOW, OURS, FRONTIER_CRAWL_DELAY_MAX=0.02)
+    assert (count, {*delays}) == (6, {0.02})  # more, if one was sent again
 
 
 def test_robots_txt_of_a_backed_off_host_is_asked_for_once():

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontier.errors import StoreUnavailable
-from frontier.queue.push import FORCE, MARK, TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout, seen_config
+from frontier.queue.push import FORCE, MARK, TEST, Push, Pusher
+from frontier.seen.config import seen_config
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
@@ -32,8 +32,6 @@ EXACT = ["set", "bloom,set"]
 TIERS = [*EXACT, "bloom"]
 ERROR = 0.02
 QUEUE = "0:a.example"
-TRIES = 200
-"""Each LayoutStale means that others have pushed, and they end some time."""
 PATIENCE = 240.0
 
 
@@ -61,37 +59,24 @@ class Client:
 
     def __init__(self, store, crawl, shape, queue=""):
         self.store, self.crawl, self.shape, self.queue = store, crawl, shape, queue
-        self.layouts = {}
-        self.stale = 0
+        self.forget()
+
+    def forget(self):
+        """Know no layout, like a new process."""
+        self.pusher = Pusher(self.crawl, self.shape)
 
     def push(self, urls, modes=None):
         """Push *urls*; return a verdict for each, in their order."""
-        made = {}
+        made = []
         for at, url in enumerate(urls):
             mode = modes[at] if modes else TEST
             push = Push(mode, mark_of(url), self.queue, 0, b"%d" % url, at)
-            made.setdefault(url % PARTITIONS, []).append(push)
+            made.append((url % PARTITIONS, push))
         verdicts = [""] * len(urls)
-        for partition, pushes in made.items():
-            done = self._push(partition, pushes)
+        for _, pushes, done in self.pusher.push(self.store, made):
             for push, verdict in zip(pushes, done.verdicts, strict=True):
                 verdicts[push.tag] = verdict
         return verdicts
-
-    def _push(self, partition, pushes):
-        keys = self.crawl.partition(partition)
-        for _ in range(TRIES):
-            layout = self.layouts.get(partition, SeenLayout())
-            reply = self.store.call(push_call(keys, self.shape, layout, pushes))
-            try:
-                done = pushed(reply[0], pushes)
-            except LayoutStale as error:
-                self.layouts[partition] = error.layout
-                self.stale += 1
-            else:
-                self.layouts[partition] = done.layout
-                return done
-        raise AssertionError(f"the layout was stale {TRIES} times in a row")
 
 
 class Judge:
@@ -169,7 +154,7 @@ def compare(stores, tiers, capacity, batches):
     for batch in batches:
         client = clients[batch.client]
         if batch.reborn:
-            client.layouts.clear()
+            client.forget()
         urls, modes = batch.urls(), batch.modes()
         judge.check(urls, modes, client.push(urls, modes))
     judge.check_lost()
