@@ -344,3 +344,10 @@ def test_a_failed_article_is_asked_for_once_while_its_answer_is_late(
     followed.stop("node-1")
 
     assert [newspaper.had(n) for n in range(4)] == [1] * 4
+
+
+def test_a_crawl_of_feeds_ends_when_no_further_round_is_to_begin(followed):
+    followed.start("node-1", FRONTIER_RECRAWL_UNTIL="3s")
+
+    assert followed.cluster.wait("node-1") == [0]
+    assert "RECRAWL_UNTIL has passed" in followed.cluster.text_of("node-1")
