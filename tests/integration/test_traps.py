@@ -9,7 +9,7 @@ def traps_of(cluster):
     assert cluster.store  # starts it again, for the command
     status = cluster.ask("crawl", "status")
     figures = json.loads(cluster.ask("crawl", "status", "--json").stdout)
-    return status.stdout, figures["totals"]
+    return " ".join(status.stdout.split()), figures["totals"]
 
 
 def test_trap_limits_are_logged_with_an_example_and_counted(cluster):
