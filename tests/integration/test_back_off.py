@@ -117,11 +117,10 @@ def texts(cluster):
     return "".join(map(cluster.text_of, cluster.nodes))
 
 
-def retry(cluster, host, nodes):
-    """Have *host* asked again at once."""
+def retry(cluster, host):
+    """Have *host* asked again at once; the crawl may end before both nodes say so."""
     done = cluster.ask("crawl", "retry", host)
-    told = f"1 hosts that were left alone are asked again on {nodes} of {nodes}"
-    assert told in done.stdout
+    assert re.match(r"1 hosts .* asked again on ([12]) of \1 nodes", done.stdout)
 
 
 def let_ask(cluster, host, seconds):
@@ -216,7 +215,7 @@ def test_many_that_are_on_the_way_are_one_failure(cluster, sites):
     until(lambda: len(busy.refused) == 4, "four refusals")
     until(lambda: noted(cluster, busy.host), "a note of it")
     until(lambda: not cluster.reserved("site-1"), "that nothing is under way")
-    retry(cluster, busy.host, 2)
+    retry(cluster, busy.host)
 
     assert cluster.wait() == [0, 0]
     assert busy.pages() == all_of(busy)
@@ -257,7 +256,7 @@ def test_a_dead_host_is_set_aside_and_asked_again_when_an_operator_wants_it(
     until(lambda: here.pages() == all_of(here), "others go on")
     dead.listen()
     there = sites(6, listener=dead)
-    retry(cluster, host, 2)
+    retry(cluster, host)
 
     assert cluster.wait() == [0, 0]
     assert there.pages() >= {f"/{number}" for number in range(3, 6)}
