@@ -219,6 +219,7 @@ class Service:
         pass
 
 
+SCRAPYS = "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
 CRAWLS = {
     "public": (["http://public.example/"], {"DNSCACHE_ENABLED": False}),
     "private": (["http://private.example/"], {}),
@@ -231,7 +232,7 @@ CRAWLS = {
         ["http://proxied.example/"],
         {"ASK_PROXY": f"http://127.0.0.1:{PROXY}"},
     ),
-    "foreign": (["http://public.example/"], {"FOREIGN": "http11.HTTP11"}),
+    "foreign": (["http://public.example/"], {"DOWNLOAD_HANDLERS": {"http": SCRAPYS}}),
     "service": (
         ["http://public.example/told", "http://public.example/plain"],
         {"DOWNLOAD_HANDLERS": {"http": Service}},
