@@ -12,6 +12,7 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
@@ -148,10 +149,13 @@ class _Repacking:
         for info in self.archive.infolist():
             self._member(info)
         scratch = min(place.parent for place in warcs.values()).joinpath
-        indexing = Indexing(
-            scratch, frozenset(), unlisted=lambda error: self.say(str(error))
-        )
-        with indexing:
+        with contextlib.ExitStack() as stack:
+            indexing = Indexing(
+                stack,
+                scratch,
+                frozenset(),
+                unlisted=lambda error: self.say(str(error)),
+            )
             for place in warcs.values():
                 with open_input(place) as source:
                     indexing.add(place, source)

@@ -12,6 +12,7 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import time
@@ -204,10 +205,10 @@ def _make(
 ) -> Made:
     date = time.gmtime(max(options.created, 315_619_200))[:6]
     scratch = functools.partial(out_of, out)
-    with (
-        Pack(file, str(out), date) as pack,
-        Indexing(scratch, options.seeds, options.mode, options.unlisted) as indexing,
-    ):
+    with Pack(file, str(out), date) as pack, contextlib.ExitStack() as stack:
+        indexing = Indexing(
+            stack, scratch, options.seeds, options.mode, options.unlisted
+        )
         for path in warcs:
             with open_input(path) as source:
                 indexing.add(path, source)

@@ -19,7 +19,6 @@ not agree with its record, and a line that was removed from the index.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -35,10 +34,10 @@ from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.reader import blocks_of, records_in, records_of
 
 if TYPE_CHECKING:
+    import contextlib
     from collections.abc import Callable, Iterator
     from pathlib import Path
-    from types import TracebackType
-    from typing import BinaryIO, Self
+    from typing import BinaryIO
 
     from frontier.cdx.lines import Capture
     from frontier.cdx.sorting import Need
@@ -62,6 +61,7 @@ class Indexing:
 
     def __init__(
         self,
+        stack: contextlib.ExitStack,
         scratch: Callable[[str], Path],
         seeds: frozenset[str],
         mode: int = FILE_MODE,
@@ -69,7 +69,8 @@ class Indexing:
     ) -> None:
         """Begin with no files; *scratch* makes the path of a scratch file of a name.
 
-        For *unlisted* see `frontier.cdx.lines.captures_in`.
+        *stack* closes and deletes the scratch files. For *unlisted* see
+        `frontier.cdx.lines.captures_in`.
         """
         self._opener = creating(mode)
         self.pages = 0
@@ -79,25 +80,10 @@ class Indexing:
         self._seeds = seeds
         self._unlisted = unlisted
         self._scratch = scratch
-        self._stack = contextlib.ExitStack()
-        with contextlib.ExitStack() as undo:
-            undo.push(self._stack)
-            database = captures_at(scratch("db"), mode)
-            self._captures = self._stack.enter_context(database)
-            self._pages = self.temporary("pages")
-            self._pages.write(json.dumps(layout.PAGES_HEADER).encode() + b"\n")
-            undo.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        self._stack = stack
+        self._captures = stack.enter_context(captures_at(scratch("db"), mode))
+        self._pages = self.temporary("pages")
+        self._pages.write(json.dumps(layout.PAGES_HEADER).encode() + b"\n")
 
     def temporary(self, name: str) -> BinaryIO:
         """An empty file, which is closed and deleted at the end."""
