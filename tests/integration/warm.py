@@ -174,7 +174,7 @@ def imports():
 def serve(listener, user):
     """Fork whenever told to; return in the child, with what it is to be.
 
-    Once the process *user* has ended, so does this one.
+    Once the process *user* has ended, so do this one and all that it has forked.
     """
     address, alive = listener.getsockname(), os.pidfd_open(user)
     running = {}
@@ -186,6 +186,8 @@ def serve(listener, user):
     while True:
         ready, _, _ = select.select([listener, alive, wake], [], [])
         if alive in ready:
+            for pid in running:
+                os.kill(pid, signal.SIGKILL)
             os._exit(0)
         if wake in ready:
             wake.recv(4096)
