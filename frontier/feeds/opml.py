@@ -1,6 +1,6 @@
 """OPML: lists of feeds, as feed readers and editors exchange them, read into sites.
 
-An outline with an ``xmlUrl`` is a feed, however deep it is. Its site is the host of the
+An element with an ``xmlUrl`` is a feed, however deep it is. Its site is the host of the
 feed. Folders of a feed reader are topics, not sites.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import InputBroken
 from frontier.feeds.model import sites_of
 from frontier.settings.toml_tables import read_bytes
-from frontier.urls.sitemaps import without_bare
+from frontier.urls.sitemaps import local_name, without_bare
 from frontier.urls.split import split
 
 if TYPE_CHECKING:
@@ -43,17 +43,19 @@ def read(
         root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         raise InputBroken(where, f"is not OPML: {error.msg}") from None
-    if root is None or root.tag.lower() != "opml":
+    if root is None or local_name(root) != "opml":
         raise InputBroken(where, "is not OPML: it has no such element at its top")
     faults = [f"is not well-formed: {error.message}" for error in parser.error_log[:1]]
     tables: dict[str, dict[str, Any]] = {}
-    for outline in root.iter("outline"):
+    for outline in root.iter("{*}*"):
         given = {name.lower(): value for name, value in outline.attrib.items()}
         if url := given.get("xmlurl", "").strip():
             host = split(url).host or "no host"
             table = tables.setdefault(host, {"name": host, "wait": wait, "feeds": {}})
             implied = [page for page in (given.get("htmlurl"),) if page and pages]
             table["feeds"][url] = {"url": url, "implied": implied}
+    if not tables:
+        faults.append("names no feed: nothing in it has an xmlUrl")
     for table in tables.values():
         table["feeds"] = list(table["feeds"].values())
     made = sites_of(tables.values(), lambda _, __, why: faults.append(why))

@@ -206,11 +206,11 @@ class _Sitemap:
                 item = item or self._item_of(element.getroottree().getroot())
                 if not item:
                     return
-                if _name(element) == item:
+                if local_name(element) == item:
                     if (entry := self._entry(element)) is not None:
                         yield entry
                     before = element.getprevious()
-                    if before is not None and _name(before) == item:
+                    if before is not None and local_name(before) == item:
                         before.getparent().remove(before)
                     element.clear()
         except etree.XMLSyntaxError as error:
@@ -221,7 +221,7 @@ class _Sitemap:
 
     def _item_of(self, root: Any) -> str:
         """The name of the items in *root*; empty if it is not a sitemap's."""
-        name = _name(root)
+        name = local_name(root)
         self.is_index = name == "sitemapindex"
         if name not in _ITEMS:
             kind = "an HTML page" if name == "html" else f"<{name[:50]}>"
@@ -232,7 +232,7 @@ class _Sitemap:
         found: dict[str, str] = {}
         space = etree.QName(item).namespace
         for part in item:
-            name = _name(part)
+            name = local_name(part)
             if name == "news":
                 told = part.findtext("{*}publication_date") or ""
             elif etree.QName(part).namespace != space:
@@ -265,5 +265,6 @@ class _Sitemap:
             return None
 
 
-def _name(element: Any) -> str:
+def local_name(element: Any) -> str:
+    """The name of *element* without its namespace, in small letters."""
     return str(etree.QName(element).localname).lower()

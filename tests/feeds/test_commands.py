@@ -28,7 +28,7 @@ def feeds(tmp_path):
         k: v for k, v in os.environ.items() if k not in {"COLUMNS", "FRONTIER_FEEDS"}
     }
 
-    def run(config, *arguments, code=0, stdin=""):
+    def run(*arguments, config="feeds.toml", code=0, stdin=""):
         env = clean | {"FRONTIER_FEEDS": config}
         done = commands.run("feeds", *arguments, cwd=tmp_path, env=env, given=stdin)
         assert done.returncode == code, done.stderr
@@ -41,7 +41,7 @@ def feeds(tmp_path):
 def test_feeds_list_prints_sites_as_json(feeds, tmp_path):
     write_toml(tmp_path / "feeds.toml", site_of("News", [Feed(RSS, (PAGE,))], 60, "1h"))
 
-    assert json.loads(feeds("feeds.toml", "list", "--json").stdout)["sites"] == [
+    assert json.loads(feeds("list", "--json").stdout)["sites"] == [
         {
             "name": "News",
             "state": "active",
@@ -57,23 +57,26 @@ def test_opml_becomes_sites_and_what_is_left_out_is_said(feeds, tmp_path):
         '<opml><body><outline xmlUrl="http://a.example/feed"/>'
         '<outline xmlUrl="gopher://b"/></body></opml>'
     )
-    done = feeds("feeds.toml", "import-opml", "in.opml", "--wait", "2h", code=6)
+    done = feeds("import-opml", "in.opml", "--wait", "2h", code=6)
 
     assert "'gopher://b' is not a URL of http or https" in done.stderr
     (tmp_path / "feeds.toml").write_text(done.stdout)
     site = site_of("a.example", ["http://a.example/feed"], "2h")
     assert source_of(str(tmp_path / "feeds.toml")).read() == {"a.example": site}
-    again = feeds("feeds.toml", "import-opml", "in.opml", code=6)
+    again = feeds("import-opml", "in.opml", code=6)
     assert again.stdout.strip() == ""
+    (tmp_path / "in.opml").write_text('<opml><outline url="http://a.example/"/></opml>')
+    empty = feeds("import-opml", "in.opml", code=6)
+    assert "names no feed" in empty.stderr
 
 
 def test_invalid_opml_import_is_reported_and_writes_nothing(feeds, tmp_path):
     (tmp_path / "in.opml").write_text("<opml/>")
-    for config, words, said in (
-        ("feeds.toml", ["none.opml"], "none.opml: cannot be read: No such file"),
-        ("feeds.toml", ["in.opml", "--wait", "1h30"], "'1h30' is not a wait"),
+    for words, said in (
+        (["none.opml"], "none.opml: cannot be read: No such file"),
+        (["in.opml", "--wait", "1h30"], "'1h30' is not a wait"),
     ):
-        done = feeds(config, "import-opml", *words, code=2)
+        done = feeds("import-opml", *words, code=2)
         assert said in done.stderr
         assert done.stderr.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["in.opml"]
@@ -83,7 +86,7 @@ def test_a_configuration_that_is_broken_is_said_with_its_line(feeds, tmp_path):
     (tmp_path / "feeds.toml").write_text('[[site]]\nname = "a"\nwiat = "1h"\n')
     (tmp_path / "in.opml").write_text("<opml/>")
     for words in (["list"], ["import-opml", "in.opml"]):
-        done = feeds("feeds.toml", *words, code=2)
+        done = feeds(*words, code=2)
         assert "feeds.toml:3: a site has no 'wiat'; did you mean 'wait'?" in done.stderr
 
 
@@ -91,7 +94,7 @@ def test_rows_that_are_left_out_are_said(feeds, postgres):
     make_tables(postgres.run)
     write_rows(postgres.run, site_of("News", [Feed(RSS)]))
     postgres.run("update site set minwaitperiod = 'x'")
-    done = feeds(postgres.url, "list", code=6)
+    done = feeds("list", config=postgres.url, code=6)
 
     assert "'x' is not a wait" in done.stderr
     assert "News" in done.stdout
@@ -99,11 +102,13 @@ def test_rows_that_are_left_out_are_said(feeds, postgres):
 
 def test_a_database_that_cannot_be_reached_is_said_without_its_password(feeds):
     url = "postgresql://me:s3cret@127.0.0.1:1/db"
-    done = feeds(url, "list", code=2)
+    done = feeds("list", config=url, code=2)
 
     assert "postgresql+psycopg://me:***@127.0.0.1:1/db: " in done.stderr
     assert "s3cret" not in done.stderr
-    assert "s3cret" not in feeds("nosuch://me:s3cret@h/db", "list", code=2).stderr
+    assert (
+        "s3cret" not in feeds("list", config="nosuch://me:s3cret@h/db", code=2).stderr
+    )
 
 
 def test_sites_are_followed_from_any_directory(tmp_path):

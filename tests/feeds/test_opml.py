@@ -19,7 +19,7 @@ READERS = """<?xml version="1.0" encoding="ISO-8859-1"?>
 <outline text="Again"><outline xmlUrl="HTTP://ONE.example:80/feed"/></outline>
 <outline text="No feed" url="http://x/"/>
 <outline text="Bad" xmlUrl="file:///etc/passwd"/>
-<outline TEXT="Two" xmlUrl="http://two.example/feed?a=1&b=2"/>
+<OUTLINE TEXT="Two" XMLURL="http://two.example/feed?a=1&b=2"/>
 </body></opml>
 """
 
