@@ -114,7 +114,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _usage(command: Any, context: Context) -> str:
-    pieces = [_plain(piece) for piece in command.collect_usage_pieces(context)]
+    pieces = [_plain(piece) for piece in command.collect_usage_pieces(context) if piece]
     return " ".join(rf"\fI{piece}\fR" for piece in pieces)
 
 

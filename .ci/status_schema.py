@@ -22,7 +22,6 @@ from frontier.status import (
     figures,
     forecast,
     membership_log,
-    quotas,
     schedules,
     snapshot,
     views,
@@ -62,7 +61,6 @@ TOP = {
 }
 OF_VERSION = {"const": VERSION, "description": "The version of this form."}
 COMMAND = "The command that has it fetched again; empty if it has no URL."
-QUOTAS = "What the hosts with the longest queues have had; only from the command."
 WARCS = {
     "type": "object",
     "description": "Its WARC files on this machine; only from the command.",
@@ -170,9 +168,7 @@ def made():
     letter["properties"]["command"] = {"type": "string", "description": COMMAND}
     letter["required"].append("command")
     listed = {"type": "array", "items": {"$ref": f"#/$defs/{summary}"}}
-    had = {"$ref": f"#/$defs/{schema.define(quotas.Had)}"}
-    nearest = {"type": "array", "description": QUOTAS, "items": had}
-    more = {"warcs": WARCS, "quotas": nearest, **watched}
+    more = {"warcs": WARCS, **watched}
     top = {
         "crawl": document("crawl", crawl | more, more),
         "watched": {

@@ -65,6 +65,8 @@ GONE = {
 """Commands that people may look for, and what replaces them."""
 
 
+GARBAGE = 50_000
+"""New objects after which the collector looks for garbage."""
 COMPLETIONS = {
     "bash": (".bashrc", 'eval "$({})"'),
     "zsh": (".zshrc", 'autoload -Uz compinit; compinit; eval "$({})"'),
@@ -86,8 +88,6 @@ class _All(Commands):
         for words in (args[:1], args[:2]):
             if (name := " ".join(words)) in GONE:
                 ctx.fail(f"No such command {name!r}: {GONE[name]}.")
-        if args[:2] == ["crawl", "run"] and args[2:] and args[2][:1] != "-":
-            ctx.fail(f"crawl run {args[2]}: give --spider NAME, or --seeds URL|FILE.")
         return super().resolve_command(ctx, args)
 
     @override
@@ -142,7 +142,9 @@ def main() -> None:
 
     So is a system error about a file. What a stream cannot encode is escaped.
     """
-    gc.freeze()  # what is imported stays: the collector need not look at it again
+    # A short command makes little garbage, and its modules stay to the end: looking
+    # through them again and again would be a twentieth of its time.
+    gc.set_threshold(GARBAGE)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # it was closed, as by `>&-`
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

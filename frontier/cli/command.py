@@ -407,13 +407,14 @@ def _parameter(one: Field[Any], kind: Any, *, is_required: bool) -> click.Parame
     kind = (*get_args(kind), kind)[0]  # of `Path | None`, and of `list[Path]`
     if within:
         kind = {int: click.IntRange, float: click.FloatRange}[kind](*within)
+        kind.name = kind.name.removesuffix(" range")  # it is in messages
     given.setdefault("type", click.Path(path_type=Path) if kind is Path else kind)
     if one.default is not MISSING:
         given["default"] = one.default
     elif is_required:
         given["required"] = True
     if names is None:
-        if one.default is not MISSING:
+        if one.default is not MISSING and given["metavar"]:
             given["metavar"] = f"[{given['metavar']}]"
         return click.Argument([one.name], nargs=-1 if is_list else 1, **given)
     dashed = one.name.replace("_", "-")

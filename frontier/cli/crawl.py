@@ -20,6 +20,7 @@ from frontier.cli.command import (
     flag,
     option,
     options,
+    parsed,
 )
 from frontier.cli.output import ExitCode, Shown, complain, say, show, table
 from frontier.errors import ConfigurationError, OtherSchema
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 class RunOptions(Archive, Scrapy, StoreOptions):
     """What `run` crawls, with which nodes, and how far."""
 
+    other: str = argument("", default="")
+    """What was given without an option, such as the name of a spider: not enough."""
     seeds: str = option(
         "",
         "URL|FILE",
@@ -73,7 +76,10 @@ class RunOptions(Archive, Scrapy, StoreOptions):
         0, "N", "End the crawl after this many pages.", within=(0, None)
     )
     limit_time: str = option(
-        "", "TIME", "End the crawl after this many seconds, or 1h 30m."
+        "",
+        "TIME",
+        "End the crawl after this many seconds, or 1h 30m.",
+        type=parsed("--limit-time", "limit_time"),
     )
     limit_bytes: int = option(
         0,
@@ -119,10 +125,10 @@ def _planned(given: RunOptions) -> Plan:
         settings["FRONTIER_JOIN_ONLY"] = "True"
     arguments = parse_pairs("-a", given.argument)
     chosen = [name for name in ("seeds", "feeds", "spider") if getattr(given, name)]
-    if len(chosen) != 1 or (given.scope and not given.seeds):
+    if len(chosen) != 1 or given.other or (given.scope and not given.seeds):
         raise ConfigurationError(
-            "name what to crawl: --seeds (and --scope) or --feeds for a built-in "
-            "spider, or --spider for your own (its arguments with -a)"
+            "name one thing to crawl: --seeds URL|FILE (and --scope) or --feeds for a "
+            "built-in spider, or --spider NAME for your own (its arguments with -a)"
         )
     if given.spider:
         project = Project.of(given.spider, settings)
@@ -179,11 +185,10 @@ def _with_limits(settings: dict[str, str], given: RunOptions) -> dict[str, str]:
         ConfigurationError: One of them is set already, or is not valid.
     """
     from frontier.node.ends import LIMITS
-    from frontier.settings.live import value_of
 
     limits = {
         "pages": given.limit_pages,
-        "time": given.limit_time and value_of("CLOSESPIDER_TIMEOUT", given.limit_time),
+        "time": given.limit_time,
         "bytes": given.limit_bytes,
     }
     for name, value in limits.items():

@@ -24,6 +24,7 @@ from frontier.errors import (
     ConfigurationError,
     UnknownCrawl,
 )
+from frontier.status.text import counted
 from frontier.store.keys import CrawlKeys, collection_keys
 
 if TYPE_CHECKING:
@@ -142,7 +143,8 @@ def _left(crawl_id: str, waiting: list[str], live: int) -> list[str]:
     notes = undone(crawl_id, waiting, canceled=False)
     if live:
         notes.append(
-            f"its {live:,} nodes will stop; frontier crawl status --nodes shows when. "
+            f"its {counted(live, 'node')} will stop; frontier crawl status --nodes "
+            "shows when. "
             "If they were killed, run this command again once they are lost; "
             "otherwise its payloads stay until the next crawl of the collection"
         )

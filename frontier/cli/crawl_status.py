@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -31,27 +30,17 @@ from frontier.cli.output import (
 )
 from frontier.errors import ConfigurationError, CrawlLost, StoreUnavailable
 from frontier.status.text import local_moment as when
-from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rich.console import RenderableType
 
     from frontier.cli.report import WarcFiles
-    from frontier.status.quotas import Had
     from frontier.status.views import CrawlSnapshot
     from frontier.status.watch import Watch, Watched
     from frontier.store.client import BlockingStore
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What one look has found."""
-
-    watched: Watched
-    files: WarcFiles
-    quotas: list[Had]
+    from frontier.store.keys import CrawlKeys
 
 
 @options
@@ -85,17 +74,17 @@ def status(given: StatusOptions) -> Shown | None:
         keys = given.keys(store)
         if given.log:
             return _log(store, keys)
-        watching = Watch(store, given.namespace, keys.crawl_id)
-        look = partial(_look, store, watching, given)
-        found = _watched(look, given) if given.again else look()
+        watch = Watch(store, given.namespace, keys.crawl_id)
+        found = _watched(watch, given) if given.again else watch.look()
         if found is None:
             return None
-        waiting = _uncommitted_in(store, keys, found.watched.crawl)
+        waiting = _uncommitted_in(store, keys, found.crawl)
     if not given.again:
-        code, faults = _ended(found.watched.crawl, waiting)
-        return Shown(_facts(found), _report(found, given), faults=faults, code=code)
-    if found.watched.crawl.state != "open":
-        code, faults = _ended(found.watched.crawl, waiting, failed=True)
+        code, faults = _ended(found.crawl, waiting)
+        said, report = _facts(found, given), _report(found, given)
+        return Shown(said, report, faults=faults, code=code)
+    if found.crawl.state != "open":
+        code, faults = _ended(found.crawl, waiting, failed=True)
         end_with(faults, code)
     return None
 
@@ -115,18 +104,6 @@ def _log(store: BlockingStore, keys: CrawlKeys) -> Shown:
         shown.append(f"these are the last {KEPT}")
     said = {"crawl_id": keys.crawl_id, "entries": entries, "damaged": found.strange}
     return Shown(said, shown, faults=[f"damaged, left out: {o}" for o in found.strange])
-
-
-def _look(store: BlockingStore, watching: Watch, given: StatusOptions) -> _Seen:
-    """Look once."""
-    from frontier.cli.report import WarcFiles
-    from frontier.status.quotas import had
-
-    watched = watching.look()
-    keys = CrawlKeys(given.namespace, watched.crawl.crawl_id)
-    quotas = had(store, keys, watched.crawl, watched.hosts)
-    files = WarcFiles.of(given.warc_dir.absolute(), keys.crawl_id)
-    return _Seen(watched, files, quotas)
 
 
 def _uncommitted_in(
@@ -163,27 +140,31 @@ def _ended(
     return (ExitCode.INCOMPLETE if lines else ExitCode.OK), lines
 
 
-def _facts(found: _Seen) -> dict[str, Any]:
+def _files(found: Watched, how: StatusOptions) -> WarcFiles:
+    from frontier.cli.report import WarcFiles
+
+    return WarcFiles.of(how.warc_dir.absolute(), found.crawl.crawl_id)
+
+
+def _facts(found: Watched, how: StatusOptions) -> dict[str, Any]:
     """*found* as data, for ``--json``."""
     from frontier.status.document import watch_document
 
-    files = found.files
+    files = _files(found, how)
     named = [{"name": name, "bytes": size} for name, size in files.sizes]
     warcs = {"directory": str(files.directory), "files": named}
-    quotas = [asdict(one) for one in found.quotas]
-    return {**watch_document(found.watched), "quotas": quotas, "warcs": warcs}
+    return {**watch_document(found), "warcs": warcs}
 
 
-def _report(found: _Seen, how: StatusOptions) -> Iterator[RenderableType]:
+def _report(found: Watched, how: StatusOptions) -> Iterator[RenderableType]:
     from frontier.cli.report import crawl_report, nodes_report
 
-    watched = found.watched
     if how.nodes:
-        return nodes_report(watched)
-    return crawl_report(watched, found.files, found.quotas, hosts=how.hosts)
+        return nodes_report(found)
+    return crawl_report(found, _files(found, how), hosts=how.hosts)
 
 
-def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:
+def _watched(watch: Watch, how: StatusOptions) -> Watched | None:
     """Show each look until the crawl ends, or Ctrl-C; return the last one, if any.
 
     On a terminal each look replaces the one before. Elsewhere it is a line, or an
@@ -198,10 +179,10 @@ def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:
     live = Live(console=console, auto_refresh=False)
     try:
         with live if is_drawn else nullcontext():
-            while found is None or found.watched.crawl.state == "open":
+            while found is None or found.crawl.state == "open":
                 due, error = time.monotonic() + how.every, ""
                 try:
-                    found = look()
+                    found = watch.look()
                 except StoreUnavailable as unavailable:
                     error = str(unavailable)
                 if is_drawn:
@@ -211,16 +192,16 @@ def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:
                 elif error or found is None:
                     complain(error)
                 elif how.as_json:
-                    show_json(_facts(found), indent=None)
+                    show_json(_facts(found, how), indent=None)
                 elif how.nodes:
                     show(_report(found, how))
                 else:
-                    line = one_line(found.watched.crawl)
+                    line = one_line(found.crawl)
                     console.print(
-                        f"{when(found.watched.crawl.taken_ms)} {line}", soft_wrap=True
+                        f"{when(found.crawl.taken_ms)} {line}", soft_wrap=True
                     )
                 console.file.flush()
-                if found is None or found.watched.crawl.state == "open":
+                if found is None or found.crawl.state == "open":
                     time.sleep(max(0.0, due - time.monotonic()))
     except KeyboardInterrupt:
         pass

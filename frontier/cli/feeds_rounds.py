@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cli.command import CrawlOptions, Output, argument, option, options
 from frontier.cli.output import ExitCode, Shown, table
 from frontier.errors import ConfigurationError, NotFound
-from frontier.status.text import duration
+from frontier.status.text import counted, duration
 from frontier.status.text import local_moment as when
 from frontier.status.validate import printable
 from frontier.urls.split import split
@@ -133,7 +133,7 @@ def _facts(site: FollowedSite) -> dict[str, Any]:
 
 
 def _text(crawl_id: str, found: Sequence[FollowedSite]) -> Iterator[RenderableType]:
-    yield f"{crawl_id}: {_count(len(found), 'site')}"
+    yield f"{crawl_id}: {counted(len(found), 'site')}"
     if not found:
         return
     numbers = ("items", "round", "wait", "last", "next", "URLs")
@@ -162,10 +162,10 @@ def _text(crawl_id: str, found: Sequence[FollowedSite]) -> Iterator[RenderableTy
             yield from _feed_lines(feed)
     for site in found:
         if site.failed:
-            pages = _count(len(site.failed), "page")
+            pages = counted(len(site.failed), "page")
             yield f"failed in {site.view.name}: {pages}, asked for again"
         for page in list(site.failed.values())[:SHOWN]:
-            times, again = _count(page.failures, "time"), f"round {page.resume:,}"
+            times, again = counted(page.failures, "time"), f"round {page.resume:,}"
             yield f"  {page.url}"
             yield f"  failed {times}, next in {again}: {printable(page.reason)}"
 
@@ -184,7 +184,7 @@ def _feed_lines(feed: FollowedFeed) -> Iterator[str]:
         excluded = printable(feed.excluded)
         yield f"  not fetched: an operator has excluded {excluded}"
     if record.failures:
-        times = _count(record.failures, "time")
+        times = counted(record.failures, "time")
         yield f"  failed {times} in a row: {printable(record.reason)}"
     if record.moved:
         yield f"  has moved for good to {record.moved}: configure that"
@@ -201,7 +201,3 @@ def _time(at_ms: int) -> str:
     if now.startswith(day):
         return clock
     return at[5:-3] if at[:5] == now[:5] else day
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

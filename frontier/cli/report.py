@@ -13,13 +13,12 @@ from frontier.status.text import duration, size
 from frontier.status.text import local_moment as when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from rich.console import RenderableType
     from rich.table import Table
 
-    from frontier.status.quotas import Had
     from frontier.status.sections import Section
     from frontier.status.views import CrawlSnapshot
     from frontier.status.watch import Watched
@@ -53,11 +52,7 @@ class WarcFiles:
 
 
 def crawl_report(
-    watched: Watched,
-    files: WarcFiles,
-    quotas: Sequence[Had] = (),
-    *,
-    hosts: bool = False,
+    watched: Watched, files: WarcFiles, *, hosts: bool = False
 ) -> Iterator[RenderableType]:
     """The whole report of a crawl.
 
@@ -71,11 +66,11 @@ def crawl_report(
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
     yield from alert_lines(watched)
     yield Text()
-    parts = sections(watched, when, quotas)
+    parts = sections(watched, when)
     tables = {part.name: _table(part)[: 1 + hosts] for part in parts}
     yield from tables.pop("nodes")[:1]
     if seen.gone:
-        yield Text(f"{seen.gone:,} gone before; what they did is in the sums")
+        yield Text(f"{seen.gone:,} gone before; the sums have what was done there")
     yield Text()
     yield facts(said(row for part in parts if part.name != "log" for row in part.rows))
     if hosts:

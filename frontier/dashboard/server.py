@@ -57,11 +57,10 @@ def listen(host: str, port: int, token: str = "") -> socket.socket:
         )[0]
         return socket.create_server(address[:2], family=family)
     except OSError as error:
-        is_taken = error.errno == errno.EADDRINUSE
-        more = "; port 0 is any free one" if is_taken else ""
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}{more}"
-        ) from error
+        reason = str(error.strerror or error)
+        if error.errno == errno.EADDRINUSE:  # Python says the address once more
+            reason = "another process does; port 0 is any free one"
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {reason}") from error
 
 
 class _Server(uvicorn.Server):

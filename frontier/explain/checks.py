@@ -22,7 +22,7 @@ from frontier.node.ends import described
 from frontier.queue.hosts import MEANINGS
 from frontier.settings.live import QUOTAS, SCOPE
 from frontier.settings.values import SEEDS
-from frontier.status.text import moment
+from frontier.status.text import counted, moment
 from frontier.status.validate import printable
 from frontier.urls.addresses import SAID, class_of_host
 from frontier.urls.robots import LIMIT, allowed, first_part
@@ -521,7 +521,7 @@ def _host(k: Known) -> Iterator[Finding]:
     )
     if told.failures:
         why = MEANINGS.get(told.reason, told.reason)
-        times = "1 time" if told.failures == 1 else f"{told.failures:,} times"
+        times = counted(told.failures, "time")
         text = f"may be asked again, and was not yet: {why}, {times}"
         if is_held:
             text = f"left alone until {at(round(told.until * 1000))}: {why}, {times}"
@@ -552,8 +552,7 @@ def _crawl(k: Known) -> Iterator[Finding]:
     if text == "limit":
         text = _limit(k)
     live, silent = crawl.live, sorted(crawl.nodes.beats.keys() - crawl.live)
-    many = "node" if len(live) == 1 else "nodes"
-    text += f", {len(live)} live {many}"
+    text += f", {counted(len(live), 'live node')}"
     if silent:
         text += f", silent: {', '.join(silent)}"
     if not live:

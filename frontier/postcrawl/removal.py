@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING
 import pyarrow as pa
 
 from frontier.dedupe.digest import PayloadDigest, hashing, in_hex
-from frontier.errors import BadWarc, ConfigurationError
+from frontier.errors import BadWarc, ConfigurationError, InvalidURL
 from frontier.files import open_input
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import made_of
@@ -102,7 +102,7 @@ class Wanted:
         """Whether *url* is meant by a prefix, a host or a key."""
         return (
             url.startswith(self.prefixes)
-            or (bool(self.keys) and key_of(url) in self.keys)
+            or (bool(self.keys) and _key(url) in self.keys)
             or (bool(self.hosts) and split(url).host in self.hosts)
         )
 
@@ -252,9 +252,17 @@ def with_urls(directory: Path, wanted: Wanted) -> tuple[Wanted, list[str]]:
         rows = engine.rows("SELECT DISTINCT url FROM manifest WHERE type <> 'warcinfo'")
         found = {url for (url,) in rows if url}
     urls = wanted.urls | {url for url in found if wanted.has(url)}
-    keys = {key_of(url) for url in urls}
-    near = sorted(url for url in found - urls if key_of(url) in keys)
+    keys = {_key(url) for url in urls} - {""}
+    near = sorted(url for url in found - urls if _key(url) in keys)
     return replace(wanted, urls=urls), near
+
+
+def _key(url: str) -> str:
+    """The key of *url*; empty for what is none, as the name of a crawl's own record."""
+    try:
+        return key_of(url)
+    except InvalidURL:
+        return ""
 
 
 def find(directory: Path, wanted: Wanted) -> Found:

@@ -92,6 +92,8 @@ class Identities:
             at = f"{place}: " if place else ""
             # The error about a URL that cannot be encoded has the URL in it.
             reason = printable(str(error))
+            if "://" not in url:
+                reason = "write https://HOST/PATH"
             raise ConfigurationError(
                 f"{at}{url[:SHOWN]!r} is not a URL: {reason}"
             ) from None

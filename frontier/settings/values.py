@@ -174,6 +174,11 @@ def duration(least: float, most: float, *, or_zero: bool = False) -> Parser:
     return parse
 
 
+def limit_time(value: Any) -> str:
+    """The seconds of a limit, without digits that say nothing; empty for no limit."""
+    return f"{duration(0, 1e9)(value):.10g}" if value else ""
+
+
 def end(value: Any) -> str:
     """A datetime with a zone, in ISO 8601, or a time as for `duration`; or empty."""
     if value is None or value == "":

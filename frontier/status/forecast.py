@@ -83,14 +83,12 @@ def _by_limit(limit: LimitProgress, pace: Pace) -> TimeLeft | None:
     """When *limit* is reached at the present *pace*; ``None`` if that is not known."""
     left = max(0, limit.limit - limit.value)
     if limit.name == "time":
-        basis = f"the limit of {limit.limit / 1000:,.0f} s ({limit.setting})"
+        basis = f"the limit of {limit.limit / 1000:,.0f} s"
         return TimeLeft(round(left / 1000, 1), basis)
     each = {"pages": pace.pages, "bytes": pace.bytes}.get(limit.name, 0.0)
     if each <= 0:
         return None
-    basis = (
-        f"the limit of {limit.limit:,} {limit.name} ({limit.setting}) at {each:,.1f}/s"
-    )
+    basis = f"the limit of {limit.limit:,} {limit.name} at {each:,.1f}/s"
     return TimeLeft(round(left / each, 1), basis)
 
 

@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from frontier.store.keys import CrawlKeys
 
 KEPT = 500
@@ -88,14 +85,6 @@ def said_of(event: MemberEvent) -> str:
         REPLACED: f"{name} was started again, as another process",
         TWICE: f"two live processes had the id {name}: the first stops",
     }[event.what]
-
-
-def lost_since(
-    events: Iterable[MemberEvent], since_ms: int, most: int
-) -> list[MemberEvent]:
-    """The newest of *events*, *most* at most, in which a node died or was removed."""
-    lost = (one for one in events if one.what in LOST and one.at_ms >= since_ms)
-    return list(islice(lost, most))
 
 
 def _entry(value: Any) -> MemberEvent | None:

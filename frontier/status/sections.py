@@ -16,14 +16,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from frontier.status.forecast import time_left
-from frontier.status.text import ago, duration, first_of, percent, rate, size
+from frontier.status.text import ago, counted, duration, first_of, percent, rate, size
 from frontier.urls.traps import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from frontier.status.figures import Figures
-    from frontier.status.quotas import Had
     from frontier.status.views import CrawlSnapshot, LimitProgress, NodeView, Tiers
     from frontier.status.watch import HostView, Watched
 
@@ -113,14 +112,11 @@ class Section:
     table: Sequence[Sequence[Row | str]] = field(default=())
 
 
-def sections(watched: Watched, when: When, quotas: Sequence[Had] = ()) -> list[Section]:
-    """All that is said of a crawl, below its alerts, in order.
-
-    *quotas* is what hosts have had.
-    """
+def sections(watched: Watched, when: When) -> list[Section]:
+    """All that is said of a crawl, below its alerts, in order."""
     crawl = watched.crawl
     return [
-        Section("progress", "Progress", rows=[*progress(watched, quotas)]),
+        Section("progress", "Progress", rows=[*progress(watched)]),
         nodes(crawl),
         hosts(watched, when),
         Section("requests", "Requests", rows=[*requests(crawl, when)]),
@@ -141,7 +137,7 @@ def one_line(crawl: CrawlSnapshot) -> str:
     parts = [
         f"{crawl.crawl_id} {crawl.state}",
         *([first_of(crawl.waits, 1)] if crawl.waits else []),
-        f"{live} node" if live == 1 else f"{live} nodes",
+        counted(live, "node"),
         f"{totals.pages:,} pages",
         pace if totals.lately_seconds else "no pace yet",
         f"{crawl.queue.ready + crawl.queue.reserved:,} queued",
@@ -176,7 +172,7 @@ def tiles(watched: Watched) -> Iterator[Row]:
     yield Row("Time left", value, note=left.basis)
 
 
-def progress(watched: Watched, quotas: Sequence[Had]) -> Iterator[Row]:
+def progress(watched: Watched) -> Iterator[Row]:
     """How far the crawl is, and how long it will go on."""
     crawl, totals = watched.crawl, watched.crawl.totals
     lately = totals.lately_seconds and crawl.state == "open"
@@ -191,7 +187,7 @@ def progress(watched: Watched, quotas: Sequence[Had]) -> Iterator[Row]:
         yield Row("Time left", text)
     for one in crawl.limits:
         yield limit(one)
-    for n, had in enumerate(quotas[:FEW]):
+    for n, had in enumerate(watched.quotas[:FEW]):
         parts = []
         if had.max_pages:
             parts.append(f"{had.pages:,} of {had.max_pages:,} pages")
@@ -261,11 +257,11 @@ def hosts(watched: Watched, when: When) -> Section:
     for name, known in named.items():
         if known:
             rows.append(Row(name, first_of(known, FEW)))
-    about = f"{watched.queued_hosts:,} have something queued"
+    about = f"queues with requests: {watched.queued_hosts:,}"
     if watched.queues_s >= OLD_S:
         about += f", by lengths of {duration(watched.queues_s)} ago"
     if alone.hosts:
-        about = f"{about}, {alone.hosts:,} are left alone"
+        about += f"; hosts left alone: {alone.hosts:,}"
     most = max((one.queued for one in every), default=0)
     table = [_host(one, when, most) for one in every]
     return Section("hosts", "Hosts", about, rows, HOST_COLUMNS, table)
@@ -383,7 +379,7 @@ def alerts(watched: Watched, when: When) -> Iterator[Alert]:
 def _missing(watched: Watched, when: When) -> Iterator[Alert]:
     """Nodes that do not answer, and those that were lost and did not come back."""
     # Imports the client of Redis, which most commands start without.
-    from frontier.status.membership_log import lost_since, said_of
+    from frontier.status.membership_log import LOST, said_of
 
     crawl = watched.crawl
     for node in crawl.nodes:
@@ -398,12 +394,13 @@ def _missing(watched: Watched, when: When) -> Iterator[Alert]:
             yield Alert(INFO, text)
     there = {node.node_id for node in crawl.nodes if node.state in ON_THE_MAP}
     since = crawl.taken_ms - LOST_MS
-    events = lost_since(watched.membership, since, len(watched.membership))
-    lost = [event for event in events if event.node_id not in there]
+    lost: dict[str, str] = {}
+    for one in watched.membership:
+        if one.what in LOST and one.at_ms >= since and one.node_id not in there:
+            lost.setdefault(one.node_id, f"{when(one.at_ms)} {said_of(one)}")
     if not lost:
         return
-    named = [f"{when(one.at_ms)} {said_of(one)}" for one in lost]
-    text = f"Lost lately: {first_of(named, MOST_LOST, '; ')}"
+    text = f"Lost lately: {first_of([*lost.values()], MOST_LOST, '; ')}"
     free = sum(not holder for holder in watched.holders)
     who = f"Nobody holds {free:,}" if free else "Others hold all"
     yield Alert(WARN, f"{text}. {who} partitions")
@@ -504,7 +501,6 @@ def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
 def _unfetched(crawl: CrawlSnapshot) -> str:
     """What became of the requests of a crawl that has no page."""
     queue, totals = crawl.queue, crawl.totals
-    counted = "1 request" if queue.pushed == 1 else f"{queue.pushed:,} requests"
     parts = [
         f"{count:,} {what}"
         for count, what in (
@@ -515,7 +511,7 @@ def _unfetched(crawl: CrawlSnapshot) -> str:
         )
         if count
     ]
-    return ", ".join([counted, *parts])
+    return ", ".join([counted(queue.pushed, "request"), *parts])
 
 
 def _by_trap(totals: Figures) -> str:
@@ -616,7 +612,7 @@ def archive(totals: Figures) -> Iterator[Row]:
     text = f"{size(saved)} of {size(volume)} ({percent(saved, volume)})"
     yield Row("Bytes saved", text, _share(saved, volume) if volume else None)
     if had.files:
-        files = f"{had.files:,} WARC file{'s' * (had.files != 1)}"
+        files = counted(had.files, "WARC file")
         yield Row("Written", f"{size(had.written_bytes)} in {files}")
     if not had.handled:
         return

@@ -16,6 +16,11 @@ def number(value: float, digits: int = 0) -> str:
     return f"{value:,.{digits}f}"
 
 
+def counted(number: int, what: str) -> str:
+    """*number* of the thing *what*, a noun with a plural in -s."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def first_of(names: Sequence[str], most: int, between: str = ", ") -> str:
     """The first *most* of *names*, and how many more there are."""
     text, more = between.join(names[:most]), len(names) - most

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
-from frontier.queue.hosts import record_of
+from frontier.queue.hosts import Record, record_of
+from frontier.settings.live import QUOTAS
 from frontier.status.forecast import TimeLeft, time_left
 from frontier.status.membership_log import log_call, read_log
 from frontier.status.partitions import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from frontier.status.membership_log import MemberEvent
     from frontier.status.partitions import PartitionLook
     from frontier.status.schedules import FeedsView, Waiting
+    from frontier.status.snapshot import StoredCrawl
     from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
@@ -91,6 +93,23 @@ class HostView:
 
 
 @dataclass(frozen=True, slots=True)
+class Had:
+    """What a host has had, and what it may have; 0 for no quota."""
+
+    host: str
+    pages: int
+    max_pages: int
+    bytes: int
+    max_bytes: int
+
+    @property
+    def share(self) -> float:
+        """The used share of the quota that it is nearer to; more than 1 if exceeded."""
+        pages = self.pages / self.max_pages if self.max_pages else 0.0
+        return max(pages, self.bytes / self.max_bytes if self.max_bytes else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
     """A crawl, and what can be told of it only by watching."""
 
@@ -117,6 +136,9 @@ class Watched:
     several."""
     queues_s: float = 0.0
     """How long ago the lengths of queues were asked for."""
+    quotas: tuple[Had, ...] = ()
+    """What hosts with the longest queues have had of their quotas, the nearest first;
+    empty without quotas."""
 
 
 class Watch:
@@ -140,7 +162,8 @@ class Watch:
         self._scanned = self._measured = 0.0
         self._top: list[tuple[int, str, int]] = []
         """Length, queue key and partition of the longest queues."""
-        self._delays: dict[str, int] = {}
+        self._records: dict[str, Record] = {}
+        """Those of the hosts with the longest queues."""
         self._letters: tuple[Any, ...] = ()
         self._epoch = 0
         self._log: tuple[tuple[MemberEvent, ...], int] = ((), 0)
@@ -205,14 +228,15 @@ class Watch:
             feeds=self._feeds,
             queued_hosts=queues,
             queues_s=round(self._clock() - self._measured, 1),
+            quotas=self._quotas(crawl),
         )
 
     def _see_rest(self, now_ms: int) -> None:
-        """Look at dead letters, members, sites of feeds, and the delays of hosts."""
+        """Look at dead letters, members, sites of feeds, and the records of hosts."""
         store, keys = self._store, self._keys
         self._letters = dead_letters(store, keys, self._looks, MAX_LETTERS)
         self._feeds = feeds_of(store, keys, now_ms)
-        epoch, log, *delays = store.run(
+        epoch, log, *records = store.run(
             [
                 Call.command("GET", keys.epoch()),
                 log_call(keys),
@@ -225,10 +249,18 @@ class Watch:
         )
         self._epoch = 0 if isinstance(epoch, KeyDamaged) else whole(epoch)
         self._log = read_log(log)
-        named = zip(self._top, delays, strict=True)
-        self._delays = {
-            key: round(record_of(reply).delay * 1000) for (_, key, _), reply in named
-        }
+        named = zip(self._top, records, strict=True)
+        self._records = {key: record_of(reply) for (_, key, _), reply in named}
+
+    def _quotas(self, crawl: StoredCrawl) -> tuple[Had, ...]:
+        max_pages, max_bytes = (whole(crawl.settings.get(name, "")) for name in QUOTAS)
+        if not (max_pages or max_bytes):
+            return ()
+        found = [
+            Had(host, one.pages, max_pages, one.size, max_bytes)
+            for host, one in self._records.items()
+        ]
+        return tuple(sorted(found, key=lambda one: (-one.share, one.host)))
 
     def _hosts(self, seen: CrawlSnapshot) -> tuple[HostView, ...]:
         errors, times = seen.totals.host_errors, seen.totals.host_seconds
@@ -248,7 +280,7 @@ class Watch:
                     host=name,
                     queued=queued,
                     partition=partition,
-                    delay_ms=self._delays.get(name, 0),
+                    delay_ms=round(self._records.get(name, Record()).delay * 1000),
                     errors=sum(kinds.values()),
                     error_kinds=dict(kinds),
                     left_alone=left.why if left is not None else "",

@@ -87,8 +87,10 @@ def _host(value: str) -> str:
         name = ""
     is_address = name.startswith("[")
     if not (is_address or _LABELS.fullmatch(name)) or (port and int(port) > 65535):
-        hint = "; to exclude what begins with a URL use --prefix" * ("/" in value)
-        raise ConfigurationError(f"{value[:200]!r} is not a host{hint}")
+        raise ConfigurationError(
+            f"{value[:200]!r} is not a host, such as www.example.org; crawl exclude "
+            "takes the beginning of URLs with --prefix"
+        )
     return f"{name}:{int(port)}" if port else name
 
 

@@ -67,8 +67,9 @@ def test_status_shows_progress_errors_slow_hosts_and_lost_nodes(made, frontier, 
     db("HSET", keys.meta(), "twice", "1000 node-1")
     now = int(db("TIME")[0]) * 1000
     old = now - 3_700_000
-    log = (f"1 {old} died 0 n-old", f"2 {now} died 0 node-9", f"3 {now} removed 0 n-8")
-    db("RPUSH", keys.membership(), *log)
+    log = ("died 0 n-old", "died 0 n-8", "died 0 node-9", "removed 0 n-8")
+    for epoch, what in enumerate(log):
+        db("RPUSH", keys.membership(), f"{epoch} {now if epoch else old} {what}")
     done = frontier(*command, "--hosts")
 
     said = " ".join(done.stdout.split())
@@ -89,7 +90,8 @@ def test_status_shows_progress_errors_slow_hosts_and_lost_nodes(made, frontier, 
         "FRONTIER_NODE_ID",
     ):
         assert line in said
-    assert re.search("Lost lately: [^ ]+ [^ ]+ n-8 was removed .*node-9 is lost", said)
+    lost = "Lost lately: [^ ]+ [^ ]+ n-8 was removed [^;]+; [^;]+ node-9 is lost: [^;]+"
+    assert re.search(rf"{lost}\. Nobody holds", said)
     assert "n-old" not in said
     db("HSET", keys.nodes(), "n" * 70, "1 1 0 abc")
     listed = frontier("crawl", "status", "--nodes", *command[2:])

@@ -167,6 +167,7 @@ def test_help_and_version_are_where_others_have_them(words):
         (["crawl", "close", "x"], "crawl end"),
         (["crawl", "cancel", "x"], "crawl end --discard"),
         (["feeds", "report"], "feeds status"),
+        (["crawl", "run", "news"], "--spider NAME"),
     ],
 )
 def test_removed_command_names_its_replacement(words, instead):
@@ -180,7 +181,6 @@ USAGE, NO_STORE, NOT_FOUND = 2, 3, 4
 REFUSED = [
     ("crawls", USAGE, "one of: 'crawl', 'recrawl'"),
     ("crawl statu", USAGE, "Did you mean 'status'"),
-    ("crawl run news", USAGE, "give --spider NAME, or --seeds URL|FILE"),
     ("crawl list --namespace a:b", USAGE, "--namespace 'a:b': must be 1 to 100"),
     ("crawl status --hostz", USAGE, "--hosts"),
     ("crawl status x --crawl y", USAGE, "Two crawls were named"),

@@ -73,6 +73,7 @@ def run(
         stack.enter_context(_directory(Path(cwd or Path.cwd())))
         stack.enter_context(_own_logging())
         stack.callback(gc.unfreeze)
+        stack.callback(gc.set_threshold, *gc.get_threshold())
         try:
             main()
         except SystemExit as end:

@@ -15,6 +15,7 @@ from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import in_hex
 from frontier.postcrawl import one_pass
+from frontier.warc.records import RULES_URN
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import (
     blocks,
@@ -28,8 +29,10 @@ TARGET = "http://a.example/"
 
 
 @pytest.fixture
-def collection(before, tmp_path):
-    out = tmp_path / "after"
+def collection(before, new_warc, tmp_path):
+    rules, out = new_warc("rules.warc.gz"), tmp_path / "after"
+    rules.fields(RULES_URN, 1, "rules: scrapy")
+    rules.close()
     run("dedupe", before, "-o", out)
     shutil.rmtree(out / "manifests")
     return out
@@ -92,6 +95,7 @@ def test_a_url_leaves_and_its_revisits_become_responses_first(before, collection
                  one.reader.read())
                 for one in ArchiveIterator(file, parse_http=False)
                 if one.headers["WARC-Type"] == "metadata"
+                if "WARC-Refers-To" in one.headers
             ]  # fmt: skip
         words = [Path(sys.executable).parent / "warcio", "check", path]
         assert subprocess.run(words, check=False).returncode == 0

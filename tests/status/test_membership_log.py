@@ -7,7 +7,6 @@ from frontier.status.membership_log import (
     SHOWN,
     MemberEvent,
     log_call,
-    lost_since,
     read_log,
     said_of,
 )
@@ -84,11 +83,3 @@ def test_membership_message_of_each_kind_names_the_node():
     assert len(told) == len(KINDS)
     assert all("node-7" in text for text in told)
     assert said_of(MemberEvent(1, 1, "a", "weight", 3)) == "a has the weight 3"
-
-
-def test_the_newest_that_were_lost_since_a_time_are_found():
-    kinds = ("died", "joined", "removed", "died", "died")
-    events = [MemberEvent(100 - n, 1, f"n{n}", what) for n, what in enumerate(kinds)]
-
-    assert [one.node_id for one in lost_since(events, 97, 9)] == ["n0", "n2", "n3"]
-    assert [one.node_id for one in lost_since(events, 0, 2)] == ["n0", "n2"]

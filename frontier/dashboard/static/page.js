@@ -5,6 +5,14 @@
 (() => {
   const live = document.getElementById("live");
   const link = document.getElementById("link");
+  const again = document.getElementById("again");
+  // A page that reloads itself loses the place of whoever reads it, so only news do it.
+  if (again) {
+    setInterval(async () => {
+      const answer = await fetch(location.href).catch(() => null);
+      if (answer && String(answer.status) !== again.dataset.code) location.reload();
+    }, 3000);
+  }
   if (!live || !window.EventSource) return;
 
   const cells = document.getElementById("cells");
