@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import time
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from frontier.errors import (
 )
 from frontier.files import make_directory, mode_of
 from frontier.metrics.exposition import require_library
+from frontier.model import frozen
 from frontier.recrawl.rules import rules_file
 from frontier.recrawl.schedule import Kind, schedule_of
 from frontier.session.launch import VARIABLE, joins_only, launched
@@ -54,7 +55,7 @@ CANON_RULES = "FRONTIER_CANON_RULES"
 """The setting whose value is a name, or a file if it ends in ``.toml``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What is to be run. Paths are absolute."""
 
@@ -85,7 +86,7 @@ class Plan:
         return self.config.store_dir / "logs"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What became of a run."""
 

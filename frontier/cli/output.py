@@ -14,7 +14,7 @@ import json
 import sys
 import time
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
+from frontier.model import frozen
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def messages() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """What a command has to say, and how it ends."""
 

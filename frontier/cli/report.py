@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from frontier.cli.output import Rows, facts, table
+from frontier.model import frozen
 from frontier.status.sections import INFO, Row, alerts, sections
 from frontier.status.text import duration, size
 from frontier.status.text import local_moment as when
@@ -30,7 +30,7 @@ NARROW = 7
 """Columns of a table that fit a narrow terminal; the others are in a second one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WarcFiles:
     """The WARC files of a crawl on this machine."""
 

@@ -9,7 +9,6 @@ import json
 import logging
 import socket
 import time
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from starlette.routing import Route
 from frontier.dashboard.looks import Looks
 from frontier.dashboard.page import Pages
 from frontier.errors import FrontierError, NoStore, StoreUnavailable, UnknownCrawl
+from frontier.model import frozen
 from frontier.status.document import (
     VERSION,
     overview_document,
@@ -60,7 +60,7 @@ INDEX, MEMORY, TARGETS = "", "/memory", "/targets"
 nodes are; no crawl has these."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """What is to be shown."""
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import FrontierError
+from frontier.model import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +39,7 @@ PATIENCE = 15.0
 """Seconds for which a request waits for a look."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A part of a page, or some data of it."""
 
@@ -48,7 +49,7 @@ class Part:
     """The number of the first result that had it as it is now."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """What was seen of something at one look."""
 

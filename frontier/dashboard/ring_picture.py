@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from frontier.model import frozen
 from frontier.status.text import first_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ NOBODY = -1
 """Stands for the node of a cell that nobody holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cell:
     """The place of some partitions in the picture."""
 

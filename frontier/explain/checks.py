@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import shlex
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
 from frontier.explain.files import Gap
 from frontier.explain.in_logs import MOST_SEEDS
 from frontier.explain.in_store import DEAD, READY, RESERVED, STARTED, WAITING
+from frontier.model import frozen
 from frontier.node.ends import described
 from frontier.queue.hosts import MEANINGS
 from frontier.settings.live import QUOTAS, SCOPE
@@ -82,7 +83,7 @@ UNSURE = RANKS.index("host_quota")
 """The highest rank of answers that rest on nothing having been recorded."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One statement, its source, and what it would explain."""
 
@@ -106,7 +107,7 @@ class Finding:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """Everything that was read about a URL."""
 
@@ -164,7 +165,7 @@ class Known:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explanation:
     """Why a URL was or was not crawled."""
 

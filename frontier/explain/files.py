@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from frontier.files import OPEN
+from frontier.model import frozen
 from frontier.postcrawl.files import below
 from frontier.remote_files import open_file, path_of
 from frontier.status.validate import printable
@@ -39,7 +40,7 @@ _OURS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gap:
     """Something that was not looked at, and how to have it looked at."""
 

@@ -22,6 +22,7 @@ from frontier.cdx.lines import LINE_LIMIT, captures_in, key_under, parse, sort_k
 from frontier.errors import BadWarc
 from frontier.explain.files import fault, keep, trim
 from frontier.files import OPEN
+from frontier.model import frozen
 from frontier.remote_files import open_file, path_of
 from frontier.urls.canon.rulesets import named
 from frontier.warc.reader import Head, body_of, pulled_from, records_in
@@ -40,7 +41,7 @@ NEAR = 6
 _TIME = attrgetter("line.timestamp")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """One capture, as an index lists it."""
 

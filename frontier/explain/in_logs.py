@@ -23,6 +23,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from frontier.explain.files import fault, keep, trim
+from frontier.model import frozen
 from frontier.remote_files import open_file
 from frontier.warc.records import target_uri
 
@@ -44,7 +45,7 @@ _STATUS = re.compile(rb"-?[0-9]{1,5}")
 _ENDED = attrgetter("ended")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One attempt."""
 

@@ -12,10 +12,11 @@ What always holds:
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
+from frontier.model import frozen
 from frontier.queue.dead_letters import CHUNK, letter
 from frontier.queue.due import read_waiting
 from frontier.queue.hosts import Record, record_of
@@ -49,7 +50,7 @@ READY, WAITING, RESERVED = "ready", "waiting", "reserved"
 STARTED, DEAD = "started", "dead"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     """The URL that is asked about, as the crawl treats it."""
 
@@ -72,7 +73,7 @@ class Subject:
     """Whether another spelling is the same URL to the crawl."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where the URL is in its partition."""
 
@@ -109,7 +110,7 @@ class Place:
         return via, hops, seed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreFacts:
     """What the store says."""
 

@@ -13,12 +13,12 @@ What always holds:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from frontier.metrics.exposition import Families, Metric, families
 from frontier.metrics.figures import FIGURES
+from frontier.model import frozen
 from frontier.status.validate import whole
 from frontier.store.client import Call, information
 
@@ -39,7 +39,7 @@ NODE_STATES = ("live", "leaving", "silent", "lost", "left")
 CRAWL_STATES = ("open", "finished", "canceled", "limit", "damaged", "deleting")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreMemory:
     """What the servers of the store say of their memory, in bytes."""
 
@@ -58,7 +58,7 @@ class StoreMemory:
         return cls(whole(found.get("used_memory")), whole(found.get("maxmemory")))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """What there is to export."""
 

@@ -7,12 +7,13 @@ node starts. docs/figures.md has the same list.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from frontier.metrics.exposition import Metric, most
 from frontier.metrics.figures import FIGURES, OTHER
+from frontier.model import frozen
 from frontier.status.figures import ERROR_KINDS
 from frontier.status.validate import real
 
@@ -29,7 +30,7 @@ STATS = "frontier/"
 """The prefix of the stats that are exported."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """What a node knows of itself at one time."""
 

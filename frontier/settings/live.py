@@ -7,10 +7,11 @@ fixed when a crawl is created, and the rest are read only when a node starts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
+from frontier.model import frozen
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 
@@ -26,7 +27,7 @@ LONGEST = 500
 """The most characters of a value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Live:
     """A setting that can be changed while a crawl runs."""
 

@@ -7,10 +7,10 @@ may be asked again by now is not listed, even if it has not been asked yet.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
+from frontier.model import frozen
 from frontier.queue.hosts import ABSENT, MEANINGS, failed
 from frontier.status.validate import printable
 
@@ -23,7 +23,7 @@ MOST = 100
 """Hosts that are named: those that are left alone longest."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeftAlone:
     """A host that is left alone."""
 
@@ -42,7 +42,7 @@ class LeftAlone:
         return MEANINGS.get(self.reason, self.reason)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackOffsView:
     """The hosts of a crawl that are left alone."""
 

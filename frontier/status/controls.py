@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.cluster.controls import calls, read
 from frontier.errors import UnknownCrawl
+from frontier.model import frozen
 from frontier.status.snapshot import Nodes, node_calls
 from frontier.store.calls import milliseconds
 from frontier.store.client import Call
@@ -25,7 +25,7 @@ SILENT = 3.0
 LOOK = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reach:
     """On which nodes of a crawl something is in force."""
 

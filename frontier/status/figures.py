@@ -17,10 +17,11 @@ import heapq
 import itertools
 import re
 from collections import Counter
-from dataclasses import asdict, astuple, dataclass, field, fields, replace
+from dataclasses import asdict, astuple, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from frontier.model import frozen
 from frontier.settings.live import LIVE
 from frontier.settings.values import HOST
 from frontier.status.validate import MAX_TEXT, printable, real, whole
@@ -50,7 +51,7 @@ _STATUS = re.compile(r"[0-9]{1,3}", re.ASCII)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenFigures:
     """How many URLs each tier called seen."""
 
@@ -61,7 +62,7 @@ class SeenFigures:
     """URLs that were seen before the crawl (`frontier.seen.imported_filter`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveFigures:
     """What was written to WARC files; see `frontier.warc.batch.Counters`."""
 
@@ -96,7 +97,7 @@ class ArchiveFigures:
     """Microseconds that the writer threads waited for CDX servers."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShareFigures:
     """What was looked up, and found, for a host or a media type."""
 
@@ -111,7 +112,7 @@ Shares = dict[str, dict[str, ShareFigures]]
 """For each of `SHARES`, figures by name: those with most bytes saved."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostSeconds:
     """How long requests to a host took, answered or not."""
 
@@ -125,7 +126,7 @@ class HostSeconds:
         return self.seconds / self.requests if self.requests else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pace:
     """How much a node does per second, by the names of the counts in `Figures`."""
 
@@ -152,7 +153,7 @@ class Fold(Enum):
     """None: it is a node's own figure, or is not added up this way."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """How a figure is read from a report, added up, and written into one."""
 
@@ -319,7 +320,7 @@ def _figure(kind: Kind, fold: Fold = Fold.NONE) -> Any:
     return field(default_factory=lambda: kind.read(None), metadata=meta)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """What a node has done since its start, or what all nodes have done."""
 

@@ -8,9 +8,9 @@ What always holds:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from frontier.model import frozen
 from frontier.status.text import duration
 from frontier.status.validate import printable, whole
 from frontier.status.views import LimitProgress
@@ -29,7 +29,7 @@ SPENT = ("pages", "items", "errors", "bytes", "active_ms")
 """Fields of the hash of what a crawl with limits has spent."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeLeft:
     """When a crawl will end."""
 

@@ -12,9 +12,9 @@ tells what happened before anybody looked. What always holds:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from frontier.model import frozen
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _ENTRY = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemberEvent:
     """Something that has happened to a node's place among the nodes of a crawl."""
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, KeyDamaged
+from frontier.model import frozen
 from frontier.queue.hosts import list_call
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
@@ -45,7 +46,7 @@ MOST_QUEUES = 200
 """Queues of a partition whose lengths are asked for: those of highest priority."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionLook:
     """What a partition was like when it was looked at."""
 

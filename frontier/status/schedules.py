@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, KeyDamaged
+from frontier.model import frozen
 from frontier.queue.due import buckets_in, read_waiting, with_scores
 from frontier.queue.item import RECRAWL, decode
 from frontier.recrawl.schedule import State
@@ -43,7 +44,7 @@ FIELDS = ("state", "round", "urls", "items", "wait", "wait_min", "wait_max", "em
 """Fields of a site that are shown, the state first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SiteView:
     """A site of feeds."""
 
@@ -68,7 +69,7 @@ class SiteView:
     """When its last round began; 0 if it had none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FeedsView:
     """The sites of feeds that a crawl follows."""
 

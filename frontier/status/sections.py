@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from frontier.model import frozen
 from frontier.status.forecast import time_left
 from frontier.status.text import ago, counted, duration, first_of, percent, rate, size
 from frontier.urls.traps import SETTINGS
@@ -72,7 +73,7 @@ LATE_MS = 1000
 """Milliseconds of lag from which on a node is too late."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alert:
     """What a person should know first."""
 
@@ -83,7 +84,7 @@ class Alert:
     """The command that does something about it; empty if none does."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One fact, or a cell of a table."""
 
@@ -98,7 +99,7 @@ class Row:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section:
     """What is said of one thing: facts, and a table where there is one."""
 

@@ -28,7 +28,7 @@ import heapq
 import math
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import controls
@@ -37,7 +37,7 @@ from frontier.cluster.crawls import BY_FINGERPRINT
 from frontier.cluster.membership import ttl_of
 from frontier.cluster.ring import Ring
 from frontier.errors import CodecError, KeyDamaged, UnknownCrawl
-from frontier.model import Member
+from frontier.model import Member, frozen
 from frontier.queue.reserve import Scan
 from frontier.settings.values import NAME
 from frontier.status import back_offs
@@ -195,7 +195,7 @@ def _queue(scans: Sequence[Scan]) -> Scan:
     return replace(together, due=due)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Nodes:
     """Which nodes a crawl has, and what they report."""
 
@@ -230,7 +230,7 @@ class Nodes:
         return max(known, key=lambda one: one.opened, default=Figures()).own
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredCrawl:
     """What the store says of a crawl as a whole."""
 
@@ -459,7 +459,7 @@ COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
 """What is counted for the committed crawls of a collection."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectionSize:
     """A collection, by its sizes."""
 
@@ -485,7 +485,7 @@ class CollectionSize:
     """Whether one of its keys cannot be read; that figure is 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CrawlPace:
     """What the nodes of a crawl have done, and how fast."""
 
@@ -496,7 +496,7 @@ class CrawlPace:
     errors: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Overview:
     """What is in a store."""
 

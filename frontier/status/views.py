@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from frontier.model import frozen
 from frontier.status.back_offs import BackOffsView
 from frontier.status.text import duration, first_of
 
@@ -20,7 +21,7 @@ MUCH_MEMORY = 0.8
 """Share of the store's memory from which on people are warned."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CrawlSummary:
     """A crawl's own data, without those of its nodes and partitions."""
 
@@ -45,7 +46,7 @@ class CrawlSummary:
     """Whether it is open, and an operator has paused it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeView:
     """One node of a crawl, live or not."""
 
@@ -67,7 +68,7 @@ class NodeView:
     it is off the map, its last report, on its own clock; 0 without one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeadLetter:
     """A request that was given up."""
 
@@ -76,7 +77,7 @@ class DeadLetter:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Harmed:
     """A key that is damaged."""
 
@@ -87,7 +88,7 @@ class Harmed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Excluded:
     """What an operator has excluded."""
 
@@ -98,7 +99,7 @@ class Excluded:
     who: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changed:
     """A setting that an operator has changed."""
 
@@ -110,7 +111,7 @@ class Changed:
     who: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControlsView:
     """What operators want of a crawl that runs, or wanted."""
 
@@ -141,7 +142,7 @@ class ControlsView:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outlook:
     """The tiers after the crawl has gone on for some time at its mean pace."""
 
@@ -154,7 +155,7 @@ class Outlook:
     """Chance that the Bloom tier will call a new URL seen."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tiers:
     """The shared tiers of a crawl now, and later."""
 
@@ -165,7 +166,7 @@ class Tiers:
     """``None`` if the crawl is over, or nothing was seen yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimitProgress:
     """How close a crawl is to one of its limits."""
 
@@ -180,7 +181,7 @@ class LimitProgress:
     """The share of it that is used, from 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CrawlSnapshot:
     """Everything that the report of a crawl is made of."""
 

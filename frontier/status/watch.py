@@ -17,10 +17,11 @@ from __future__ import annotations
 import math
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
+from frontier.model import frozen
 from frontier.queue.hosts import Record, record_of
 from frontier.settings.live import QUOTAS
 from frontier.status.forecast import TimeLeft, time_left
@@ -67,7 +68,7 @@ MAX_LETTERS = 20
 """Dead letters that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostView:
     """What is known of a host, or of another queue key."""
 
@@ -92,7 +93,7 @@ class HostView:
     """Seconds that a request took on average."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Had:
     """What a host has had, and what it may have; 0 for no quota."""
 
@@ -109,7 +110,7 @@ class Had:
         return max(pages, self.bytes / self.max_bytes if self.max_bytes else 0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Watched:
     """A crawl, and what can be told of it only by watching."""
 

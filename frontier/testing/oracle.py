@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag, urljoin, urlsplit
@@ -17,6 +17,7 @@ from urllib.robotparser import RobotFileParser
 from typing_extensions import override
 
 from frontier.errors import ConfigurationError
+from frontier.model import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from frontier.testing.site import Resource, Site
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One request that was served, or that its client gave up."""
 

@@ -49,6 +49,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from frontier.errors import ConfigurationError
+from frontier.model import frozen
 from frontier.testing import news
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ CHUNK_BYTES = 256
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resource:
     """One answer: the same for the same site, host, method and target."""
 
