@@ -20,10 +20,11 @@ import getpass
 import os
 import re
 import socket
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError, CrawlClosed, KeyDamaged, UnknownCrawl
+from frontier.model import frozen
 from frontier.settings.live import LIVE, QUOTAS, value_of
 from frontier.store.client import Call
 from frontier.urls.exclusions import HOST, Exclusions, Rule, rule_of
@@ -62,7 +63,7 @@ _LOGGED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class By:
     """When something was wanted, and by whom."""
 
@@ -72,7 +73,7 @@ class By:
     """``user@host``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One entry of the log."""
 
@@ -83,7 +84,7 @@ class Entry:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Controls:
     """What is wanted of a crawl."""
 
@@ -105,7 +106,7 @@ class Controls:
         return tuple(f"{key}: {reason}" for key, reason in self.faults)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """What an operator wants changed."""
 

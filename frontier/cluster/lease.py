@@ -22,12 +22,12 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CrawlLost, StoreUnavailable
-from frontier.model import Lease
+from frontier.model import Lease, frozen
 from frontier.store.calls import batches
 from frontier.store.client import Argument, Call
 
@@ -54,7 +54,7 @@ class Seen(NamedTuple):
 NOBODY = Seen("", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Acquired:
     """A lease that was just taken, and what its partition holds."""
 

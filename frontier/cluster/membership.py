@@ -32,13 +32,12 @@ import json
 import math
 import secrets
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster.crawls import STATES
 from frontier.cluster.ring import Ring
 from frontier.errors import CrawlLost, InUse, KeyDamaged, NodeReplaced, NotFound
-from frontier.model import Member
+from frontier.model import Member, frozen
 from frontier.store.calls import batches
 from frontier.store.client import Argument, Call
 from frontier.store.damage import number_in
@@ -150,7 +149,7 @@ def remove(
     return ended
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """The membership as of one heartbeat."""
 
@@ -168,7 +167,7 @@ class View:
     """Whether the map has forgotten this node's last heartbeat."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Departure:
     """What a node learns as it leaves."""
 

@@ -29,6 +29,7 @@ from frontier.collection.rounds import is_uncommitted
 from frontier.collection.summary import counted, filename, names, note_change
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
+from frontier.model import frozen
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Imported:
         return not self.broken and not self.wrong_lines
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportConfig:
     """How sources are read, and in which layout they are stored."""
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.collection.rounds import Hold
@@ -36,6 +35,7 @@ from frontier.collection.summary import (
 )
 from frontier.dedupe.digest_index import decode
 from frontier.errors import CollectionInUse, ConfigurationError
+from frontier.model import frozen
 from frontier.store.client import Call
 from frontier.store.keys import round_of
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from frontier.store.keys import CollectionKeys
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What a purge would do."""
 
@@ -189,7 +189,7 @@ def require_quiet(
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Captures:
     """A selection of captures: all of some URLs, and single ones."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from frontier.errors import ConfigurationError, SourceBroken
 from frontier.files import read_input
+from frontier.model import frozen
 from frontier.postcrawl.files import files_in
 from frontier.remote_files import is_url, read_remote
 from frontier.store.keys import names_a_crawl
@@ -52,7 +52,7 @@ _KIND = re.compile(
 _ARC = re.compile(r"\.arc(\.gz)?$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """One file to import."""
 

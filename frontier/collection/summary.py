@@ -6,11 +6,11 @@ import json
 import re
 import shlex
 from collections import Counter
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frontier.errors import KeyDamaged
+from frontier.model import frozen
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import Call
 from frontier.store.keys import (
@@ -34,7 +34,7 @@ CHUNK = 1_000
 _TAGGED = re.compile(r"\{collection:(.*)\}:")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CrawlView:
     """One crawl of a collection."""
 
@@ -58,7 +58,7 @@ class CrawlView:
     """The size of its files."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectionView:
     """A whole collection."""
 

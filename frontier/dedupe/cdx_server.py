@@ -25,7 +25,6 @@ import threading
 import time
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -39,6 +38,7 @@ from frontier.cdx.lines import (
     read_facts,
     read_line,
 )
+from frontier.model import frozen
 from frontier.warc.records import software, warc_date
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ _NONE = re.compile(rb"no captures? found", re.IGNORECASE)
 _OVERLOADED = frozenset({429, 503})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """A payload whose original is looked for."""
 

@@ -13,11 +13,10 @@ an older one or from Browsertrix, and 14 from an imported CDX.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from frontier.model import Original
+from frontier.model import Original, frozen
 from frontier.warc.records import MAX_URL, dated, digits, escaped
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _VALUE_LIMIT = 65_536
 """The longest value that is decoded, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """An original that is on disk, so that revisits may refer to it from now on."""
 

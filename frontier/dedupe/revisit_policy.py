@@ -35,6 +35,7 @@ from urllib.parse import urlsplit
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import ALGORITHM, digest_of
 from frontier.errors import InvalidURL
+from frontier.model import frozen
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import target_uri
 from frontier.warc.selection import mime_of
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from frontier.model import Exchange, Original
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """An exchange, with the keys that it is looked up by."""
 
@@ -129,7 +130,7 @@ _TEXT = (
 """Types that count as text for the least size; others are binary, as in warcprox."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Policy:
     """Whether a payload is looked up, and indexed when it is new.
 
@@ -194,7 +195,7 @@ def _any(patterns: Iterable[str], mime: str) -> bool:
     return any(fnmatchcase(mime, pattern) for pattern in patterns)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """Which exchanges become revisits, and of what."""
 

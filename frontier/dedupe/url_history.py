@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.dedupe.digest import spelled
 from frontier.dedupe.digest_index import decode, encode
 from frontier.dedupe.revisit_policy import URL_KEY, url_key
+from frontier.model import frozen
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys, round_of
 from frontier.warc.file_rotation import UNSAFE
@@ -176,7 +177,7 @@ _LIMIT = 16_384
 _VALIDATOR = re.compile(r"[\x20-\x7e]{1,1000}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LastCapture:
     """The last capture of a URL that had a validator, and its original."""
 

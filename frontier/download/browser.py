@@ -26,7 +26,7 @@ import logging
 import re
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -34,7 +34,7 @@ from weakref import WeakKeyDictionary
 from scrapy.utils.misc import load_object
 
 from frontier.download.capture import capture, request_head, response_head
-from frontier.model import Exchange, Found, Made
+from frontier.model import Exchange, Found, Made, frozen
 from frontier.requests.discovery import extended, found_of
 from frontier.scrapy_internals import handler_for
 from frontier.warc.selection import mime_of
@@ -77,7 +77,7 @@ _VERSIONS = {"h2": "h2", "http/2.0": "h2", "http/2": "h2", "h3": "h3"}
 _Lines = list[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What Playwright reports about a response and its request."""
 

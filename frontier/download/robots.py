@@ -29,7 +29,6 @@ import logging
 import math
 import time
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -60,6 +59,7 @@ from frontier.download.outcomes import (
 from frontier.download.pace import Pace
 from frontier.download.politeness import PATIENCE
 from frontier.errors import WorkerFailed
+from frontier.model import frozen
 from frontier.node.hosts import most_common
 from frontier.scrapy_internals import (
     EXCERPT_FLAG,
@@ -101,7 +101,7 @@ CODED_LIMIT = 8_000_000
 TOO_MANY_REQUESTS = 429
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """What is known about a host's robots.txt. Times are on the monotonic clock."""
 

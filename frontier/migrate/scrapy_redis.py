@@ -13,13 +13,14 @@ What always holds:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
 from frontier.errors import ConfigurationError
 from frontier.migrate.pickles import PickleRefused, loads
+from frontier.model import frozen
 from frontier.queue.item import MAX_BYTES
 from frontier.status.validate import printable
 from frontier.store.address import REDIS_SETTINGS
@@ -48,7 +49,7 @@ class Item(NamedTuple):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keys:
     """Where scrapy-redis keeps what it has of one spider."""
 

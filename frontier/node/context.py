@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -24,6 +23,7 @@ from typing import (
 )
 
 from frontier.errors import FrontierError
+from frontier.model import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -240,7 +240,7 @@ class Parts:
             await call()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A host to probe, and how to reach it."""
 

@@ -29,13 +29,14 @@ import contextlib
 import logging
 import secrets
 from collections import Counter
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from frontier.cluster.crawls import LIMIT
 from frontier.errors import StoreRefused
+from frontier.model import frozen
 from frontier.node.context import Part
 from frontier.store.client import Argument, Call
 from frontier.urls.fingerprint import seen_hash
@@ -117,7 +118,7 @@ AGAIN = 0.1
 COUNTED = ("pages", "items", "errors", "bytes")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """The limits of a whole crawl; 0 is none."""
 

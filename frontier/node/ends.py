@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from logging import CRITICAL, ERROR, INFO, WARNING
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
+from frontier.model import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class End:
     """An end of a node, or something about it that is not as it should be."""
 

@@ -10,9 +10,9 @@ When a host may be asked next is in `frontier.node.hosts`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.model import frozen
 from frontier.urls.partition import SPREAD
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SLACK = 0.1
 balanced to a twentieth, and of four nodes that share eight none should lose one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Concurrency:
     """What the settings of one Scrapy process allow it."""
 

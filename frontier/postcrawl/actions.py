@@ -10,13 +10,14 @@ What always holds:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from frontier.model import frozen
 from frontier.postcrawl.engines import part_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Action:
     """What is to become of one record, and the original that is used for that."""
 
@@ -41,7 +42,7 @@ class Action:
     original_date: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pass:
     """What is to be done with files; it can be passed to another process."""
 

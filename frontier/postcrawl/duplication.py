@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frontier.errors import NoManifest
+from frontier.model import frozen
 from frontier.postcrawl.engines import duckdb_engine, query
 from frontier.postcrawl.manifest import SUFFIX
 
@@ -27,7 +28,7 @@ MOST = 20
 """Names of a kind that are reported: those with most bytes in copies."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Share:
     """Captures of one name, and how many have the payload of an earlier one."""
 

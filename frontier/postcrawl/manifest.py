@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from frontier.cdx.lines import capture_of, listed, media_type, paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import mode_of_environment, published
+from frontier.model import frozen
 from frontier.postcrawl.payload import Payload, payload_in
 from frontier.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import every_record, packing_of
@@ -104,7 +105,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """What is computed."""
 

@@ -14,12 +14,12 @@ import multiprocessing
 import os
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import FrontierError
 from frontier.files import make_directory, mode_of_environment
+from frontier.model import frozen
 from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Options, make
 
@@ -31,7 +31,7 @@ AHEAD = 4
 """Files that wait for each process: a petabyte has too many to submit at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
     """How a step is done."""
 
@@ -42,7 +42,7 @@ class Work:
     """Is told how many bytes of the input are done."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """Why a file could not be used; the reason names it."""
 

@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from frontier.errors import NoManifest, StaleManifest
 from frontier.files import mode_of_environment, publish
+from frontier.model import frozen
 from frontier.postcrawl.actions import Pass
 from frontier.postcrawl.engines import (
     creating_parts,
@@ -97,7 +98,7 @@ def admitted(policy: Policy, mimes: Iterable[str]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileCopies:
     """What a file would lose; see `FILES`."""
 

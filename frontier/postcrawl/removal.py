@@ -26,6 +26,7 @@ import pyarrow as pa
 from frontier.dedupe.digest import PayloadDigest, hashing, in_hex
 from frontier.errors import BadWarc, ConfigurationError, InvalidURL
 from frontier.files import open_input
+from frontier.model import frozen
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
@@ -75,7 +76,7 @@ _LINE = 1 << 16
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+/.*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What is to leave."""
 
@@ -107,7 +108,7 @@ class Wanted:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaving:
     """A record that is to leave."""
 

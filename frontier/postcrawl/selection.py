@@ -14,7 +14,7 @@ other records that have the URL and the date of a capture in it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ import pyarrow as pa
 from frontier.cdx.lines import LINE_LIMIT, read_line
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
+from frontier.model import frozen
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.warc.records import escaped
@@ -41,7 +42,7 @@ ORDER BY r.file, r.record_offset
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Which captures are selected; a field that is not set lets all through."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from frontier.errors import BadWacz
@@ -25,6 +24,7 @@ from frontier.files import (
     published,
     require_ratio,
 )
+from frontier.model import frozen
 from frontier.postcrawl.manifest import identity, to_second
 from frontier.remote_files import open_file
 from frontier.wacz import layout
@@ -43,7 +43,7 @@ _LINE = 1 << 24
 """The longest line of a list of pages, which may have a page's text, in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unpacked:
     """The WARC files of a WACZ, taken out."""
 
@@ -131,7 +131,7 @@ def _date_of(archive: zipfile.ZipFile) -> tuple[int, ...]:
     return min(info.date_time for info in archive.infolist())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Repacking:
     """Puts the content of the WACZ *archive* into *pack*, with the changed files."""
 

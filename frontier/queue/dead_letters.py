@@ -10,10 +10,10 @@ What always holds:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError
+from frontier.model import frozen
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import deliveries
@@ -34,7 +34,7 @@ MAX_LETTERS = 10_000
 """The most dead letters of a crawl that are read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Letter:
     """A request that was given up."""
 

@@ -23,10 +23,10 @@ from __future__ import annotations
 import datetime as dt
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CodecError, KeyDamaged, LeaseLost
+from frontier.model import frozen
 from frontier.queue.priority import readable, split_name
 from frontier.store.calls import Call, batches
 
@@ -170,7 +170,7 @@ def with_scores(reply: Sequence[Any]) -> list[tuple[str, float]]:
     return [(name.decode("utf-8", "replace"), float(at)) for name, at in pairs]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Again:
     """An item that is to wait in place of a reservation that ends."""
 

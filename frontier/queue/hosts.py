@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgpack
 
 from frontier.errors import CodecError
+from frontier.model import frozen
 from frontier.store.client import Call
 from frontier.urls.partition import partition_of, shards_of
 
@@ -158,7 +159,7 @@ def is_record(value: bytes) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """How long back-offs are, and how many there are."""
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import KeyDamaged, PushForgotten
+from frontier.model import frozen
 from frontier.queue.due import DUE, waiting_element, wall_ms
 from frontier.seen import intset
 from frontier.seen.config import (
@@ -76,7 +76,7 @@ class Push(NamedTuple):
     """The `Delivery` that it is for, if its request stays in this process."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pushed:
     """What a push did."""
 

@@ -19,7 +19,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CodecError, LeaseLost
-from frontier.model import Lease, Order
+from frontier.model import Lease, Order, frozen
 from frontier.queue.priority import split_name
 from frontier.store.client import Argument, Call
 
@@ -72,7 +72,7 @@ class Reservation:
         return (self.lease.partition, self.lease.token, self.id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scan:
     """What a partition had to do when it was looked at."""
 

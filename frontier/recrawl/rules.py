@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from frontier.model import frozen
 from frontier.recrawl.schedule import Kind, Schedule
 from frontier.settings.live_source import File
 from frontier.settings.toml_tables import TomlTables
@@ -79,7 +80,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 """What a rule may say about their schedule."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """Which pages it is about, and what schedule they have."""
 
@@ -103,7 +104,7 @@ class Rule:
         return not self.mime or mime == self.mime
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """The schedules of a crawl."""
 

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
+
+from frontier.model import frozen
 
 if TYPE_CHECKING:
     from frontier.settings.config import Config
@@ -58,7 +59,7 @@ class Kind(StrEnum):
     ADAPTIVE = "adaptive"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schedule:
     """What sets the intervals of some URLs; all times are in seconds."""
 
@@ -95,7 +96,7 @@ class Schedule:
         return "", ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """What tells one version of a page from the next."""
 
@@ -110,7 +111,7 @@ class Mark:
         return cls(short, of_text)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """What is remembered of a URL between two visits."""
 

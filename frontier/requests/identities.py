@@ -6,7 +6,6 @@ Commands read URLs from what was typed, and from files with one on each line.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from frontier.cluster.shared_settings import CANONICALIZATION, FINGERPRINTER
 from frontier.cluster.shared_settings import fingerprinter_name as name_in
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
+from frontier.model import frozen
 from frontier.queue.item import MAX_BYTES
 from frontier.seeds.read import Line, fault_of, lines
 from frontier.status.validate import printable
@@ -41,7 +41,7 @@ _SURT = re.compile(
 _WILD_HOST = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*\*", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
     """What a GET of a URL is to a crawl."""
 

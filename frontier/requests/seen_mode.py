@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.model import frozen
 from frontier.queue.push import FORCE, MARK, TEST
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ START_SALT = b"start"
 """The salt of those marks if the crawl has none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartTest:
     """How the start requests of a crawl are tested."""
 

@@ -33,7 +33,6 @@ import functools
 import importlib
 import inspect
 import sys
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +42,7 @@ from scrapy.utils.request import request_from_dict
 from typing_extensions import override
 
 from frontier.errors import CodecError, NotSerializable
+from frontier.model import frozen
 from frontier.queue.item import Classes
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ FIRST = ("response", "failure")
 LIBRARIES = ("scrapy", "scrapy_redis")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Allowed:
     """What a node takes from the store."""
 

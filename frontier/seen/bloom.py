@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from frontier.model import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ STEPS = 64
 """Points at which the error of a generation is sampled to sum it up."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Generation:
     """One Bloom filter."""
 

@@ -12,12 +12,12 @@ What always holds:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
 from frontier.errors import CrawlLost, StoreError
+from frontier.model import frozen
 from frontier.queue.due import bucket_of
 from frontier.seen import bloom, intset
 from frontier.store.calls import Call
@@ -45,7 +45,7 @@ MAX_BLOOMS = 32
 pack = msgpack.Packer(use_bin_type=False).pack
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenLayout:
     """The size of a partition's seen-set."""
 
@@ -69,7 +69,7 @@ class LayoutStale(StoreError):
         self.layout = layout
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenConfig:
     """The shared tiers of a crawl and what their first generation is sized for."""
 

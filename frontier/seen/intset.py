@@ -13,9 +13,9 @@ of the mark). So a split always moves members to a bucket with a greater number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.model import frozen
 from frontier.urls.fingerprint import LEAST_MARK, MARK_BITS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ BUCKET_BYTES = 130
 _REVERSED = tuple(int(f"{i:012b}"[::-1], 2) for i in range(4096))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Split:
     """Moves the members of bucket *source* from *threshold* upwards to *target*."""
 

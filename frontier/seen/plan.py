@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 from frontier.errors import ConfigurationError
+from frontier.model import frozen
 from frontier.seen import bloom, intset
 from frontier.seen.config import MAX_BLOOMS, seen_config
 from frontier.settings.config import Config
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([kmgbt]?)", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Forecast:
     """The shared tiers once all URLs are in them."""
 

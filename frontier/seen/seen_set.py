@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from frontier.errors import (
     KeyDamaged,
     UnknownCrawl,
 )
+from frontier.model import frozen
 from frontier.seen import bloom, intset
 from frontier.seen.config import SeenLayout
 from frontier.settings.config import Config
@@ -61,7 +62,7 @@ SHAPE = (
 """Settings without which a seen-set cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredCrawl:
     """A crawl and what it was created with."""
 
@@ -75,7 +76,7 @@ class StoredCrawl:
     """Whether its queues and its seen-set are gone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What the shared tiers say about one URL."""
 
@@ -234,7 +235,7 @@ def forget(
     return done
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionState:
     """The tiers of one partition."""
 
@@ -248,7 +249,7 @@ class PartitionState:
     set_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenState:
     """The tiers of a crawl."""
 

@@ -20,7 +20,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -28,6 +27,7 @@ from urllib.parse import quote
 from frontier import json_log
 from frontier.errors import UnknownCrawl
 from frontier.files import FILE_MODE, creating, mode_of
+from frontier.model import frozen
 from frontier.status.snapshot import list_crawls, read_crawl
 from frontier.status.validate import printable
 from frontier.store.keys import CrawlKeys
@@ -58,7 +58,7 @@ _RECORD = re.compile(r"\S+ \S+ \[[^]]*\] ([A-Z]+): (.*)")
 """The first line of a log record, in Scrapy's format."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeProcess:
     """One node."""
 

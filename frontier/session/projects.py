@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.project import get_project_settings
 
 from frontier.errors import ConfigurationError, FrontierError
+from frontier.model import frozen
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ FEEDS = "FEEDS"
 """Scrapy's setting of the files that items are written to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Project:
     """Where nodes are started, and what settings they find there."""
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -38,6 +38,7 @@ from redis.connection import parse_url
 
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
+from frontier.model import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -66,7 +67,7 @@ DEFAULTS = {"socket_timeout": 30, "socket_connect_timeout": 30, "encoding": "utf
 """Scrapy-redis's parameters of connections, where `REDIS_PARAMS` has none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """One server, the servers of a cluster, or the sentinels of a service."""
 

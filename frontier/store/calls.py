@@ -18,10 +18,10 @@ What always holds:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.errors import ConfigurationError
+from frontier.model import frozen
 from frontier.store.scripts import SCRIPTS
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ SECOND = frozenset(("MEMORY", "OBJECT"))
 """Commands with another word before their key; tests look at keys by them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """One command or run of a script, ready to be sent."""
 
@@ -129,7 +129,7 @@ LONGEST_MS = 2000
 """Milliseconds for which a server waits; its disk is written to once a second."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Copies:
     """How many copies of a write there have to be."""
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import redis.exceptions
 from redis.crc import key_slot
 
+from frontier.model import frozen
 from frontier.store.calls import EVERYWHERE, Argument, Call
 from frontier.store.scripts import SCRIPTS
 
@@ -52,7 +53,7 @@ LAYOUT = ("CLUSTER", "SLOTS")
 LOADING: tuple[Parts, ...] = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS.values())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """Commands for one server, in one round trip."""
 

@@ -33,7 +33,6 @@ import stat
 import subprocess
 import time
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
@@ -45,6 +44,7 @@ from redis.retry import Retry
 
 from frontier.errors import StoreUnavailable
 from frontier.files import is_at
+from frontier.model import frozen
 from frontier.store.address import given
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ SHORT_PLACE = "/tmp"  # noqa: S108 - TMPDIR may differ by node; owner is checked
 PACE = 0.01
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreStatus:
     """What can be seen of a store from outside, without joining it."""
 
@@ -198,7 +198,7 @@ class NodeServer:
             await asyncio.to_thread(self._embedded.leave)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ServerFiles:
     """Where everything of one store is."""
 

@@ -17,10 +17,10 @@ Browsertrix's indexer and crawler can share the Redis.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.errors import OtherSchema
+from frontier.model import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def schema_said(stored: bytes | None) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegistryKeys:
     """The keys that outlive a crawl."""
 
@@ -126,7 +126,7 @@ class RegistryKeys:
         return f"{self.namespace}:spider:{name}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CrawlKeys:
     """The keys of one crawl."""
 
@@ -459,7 +459,7 @@ def names_in(
             yield name, None if number is None else int(number), what.decode("latin-1")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionKeys:
     """The keys of one partition."""
 
@@ -661,7 +661,7 @@ class PartitionKeys:
         return f"{self.tag}:set:{era}:{number}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CollectionKeys:
     """The keys of a collection's digest index: Browsertrix's own names.
 

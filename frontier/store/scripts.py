@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from importlib.resources import files
 
+from frontier.model import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Script:
     """One Lua script."""
 

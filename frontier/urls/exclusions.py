@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from frontier.errors import ConfigurationError
+from frontier.model import frozen
 from frontier.settings.patterns import LOOKED, compiled
 from frontier.urls.split import NO_PORT, split
 
@@ -37,7 +37,7 @@ character, with repetitions written out. RE2's work per character grows with the
 _LABELS = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """One exclusion."""
 

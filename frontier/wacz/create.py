@@ -28,6 +28,7 @@ from frontier.files import (
     open_input,
     published,
 )
+from frontier.model import frozen
 from frontier.wacz import layout
 from frontier.wacz.check import check
 from frontier.wacz.indexing import Indexing
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Required:
     """A WACZ that another one needs, in the form of its ``relation.requires``."""
 
@@ -60,7 +61,7 @@ class Required:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Made:
     """A WACZ that was made."""
 

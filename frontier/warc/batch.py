@@ -31,7 +31,7 @@ from frontier.dedupe.digest_index import Entry
 from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules, Statistics
 from frontier.dedupe.url_history import last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
-from frontier.model import Original
+from frontier.model import Original, frozen
 from frontier.warc.content_coding import decoded
 from frontier.warc.records import target_uri
 
@@ -117,7 +117,7 @@ class Counters:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArchiveConfig:
     """How exchanges are archived, and what takes part besides files and index."""
 

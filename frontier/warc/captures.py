@@ -13,13 +13,12 @@ from __future__ import annotations
 import fnmatch
 import re
 from contextlib import closing
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from frontier.cdx.lines import INDEXED, Capture, capture_of
 from frontier.errors import BadWarc
 from frontier.files import open_input
-from frontier.model import Exchange
+from frontier.model import Exchange, frozen
 from frontier.warc.content_coding import decoded
 from frontier.warc.reader import body_of, parts_of, pulled_from, records_in
 from frontier.warc.records import target_uri
@@ -73,7 +72,7 @@ class Listed(NamedTuple):
         return harmless(" ".join(words))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """Which captures are listed; a field that is empty lets all through."""
 

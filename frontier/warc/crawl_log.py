@@ -20,13 +20,12 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.append_file import close_left
 from frontier.dedupe.digest import labelled
 from frontier.files import OPEN
-from frontier.model import Attempt
+from frontier.model import Attempt, frozen
 from frontier.warc.births import NOTE, URL
 from frontier.warc.file_rotation import Series, named_in
 from frontier.warc.records import digits, escaped, target_uri, warc_date
@@ -54,7 +53,7 @@ _NO_HEAD = {"time": -4}
 connection broke."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """What a line says, in the order of its columns; `found` also has the seed."""
 

@@ -19,7 +19,7 @@ import os
 import re
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from isal import isal_zlib
@@ -32,7 +32,7 @@ from frontier.files import (
     make_directory,
     sync_directory,
 )
-from frontier.model import Stored
+from frontier.model import Stored, frozen
 from frontier.warc import records
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Tally(NamedTuple):
     """Compressed, warcinfo records included."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WarcConfig:
     """Where the WARC files of one node go, and what is in them."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.dedupe.digest import digest_of, parse
 from frontier.errors import BadWarc
 from frontier.files import OPEN, open_input
+from frontier.model import frozen
 from frontier.warc.reader import http_head, parts_of, pulled_from
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ LIMIT = 1 << 28
 """Largest body that is read back, in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """A stored response."""
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.append_file import close_left
 from frontier.cdx.lines import INDEXED
 from frontier.errors import BadWarc
 from frontier.files import OPEN
+from frontier.model import frozen
 from frontier.warc.file_rotation import named_in
 from frontier.warc.reader import records_in
 from frontier.warc.records import MADE_BY
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repaired:
     """What became of one ``.open`` file."""
 

@@ -97,7 +97,7 @@ def test_a_pattern_is_looked_for_anywhere_in_the_url():
     ("kind", "value", "said"),
     [
         (HOST, "", "1 to 2,000"),
-        (HOST, "http://a.example/x", "use --prefix"),
+        (HOST, "http://a.example/x", "--prefix"),
         (HOST, "a b", "not a host"),
         (HOST, "*.a.example", "not a host"),
         (HOST, "a.example:99999", "not a host"),

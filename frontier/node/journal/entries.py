@@ -14,7 +14,6 @@ import hashlib
 import re
 import zlib
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +21,7 @@ import msgpack
 
 from frontier.cluster.job import Job
 from frontier.files import OPEN, open_input
+from frontier.model import frozen
 from frontier.urls.fingerprint import LEAST_MARK
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
 """Whether the value of a field is valid, by the field's name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bad:
     """Bytes of a journal that are not an entry."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from frontier.errors import InvalidURL
+from frontier.model import frozen
 from frontier.urls.canon.heritrix import ANY, FLAGS
 from frontier.urls.canon.hosts import NO_PORT, lenient_ascii, port_number
 
@@ -228,7 +229,7 @@ _QUERY_SESSIONS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Profile:
     """Which of the Internet Archive's rules apply, as in ``CanonicalizeRules``."""
 
