@@ -22,6 +22,7 @@ from frontier.status import (
     figures,
     forecast,
     membership_log,
+    overview,
     schedules,
     snapshot,
     views,
@@ -36,6 +37,7 @@ MODULES = (
     forecast,
     schedules,
     snapshot,
+    overview,
     back_offs,
     membership_log,
 )
@@ -160,7 +162,7 @@ def made():
     summary = schema.define(views.CrawlSummary)
     taken = [
         schema.defs.pop(schema.define(cls))["properties"]
-        for cls in (views.CrawlSnapshot, watch.Watched, snapshot.Overview)
+        for cls in (views.CrawlSnapshot, watch.Watched, overview.Overview)
     ]
     crawl, watched, everything = taken
     del watched["crawl"]

@@ -129,18 +129,17 @@ def status(given: StatusOptions) -> Shown:
 def _report(seen: CollectionView) -> Iterator[RenderableType]:
     counts = seen.counts
     urls, revisits = counts.get("totalUrls", 0), counts.get("dupeUrls", 0)
-    yield facts(
-        [
-            ("collection", seen.name or "(default)"),
-            ("payloads", f"{seen.digests:,} that all crawls see"),
-            ("captures", f"{urls:,}, {revisits:,} of them revisits"),
-            ("conserved", f"at least {size(counts.get('conservedSize', 0))}"),
-            ("files", f"{seen.sources:,}, {size(counts.get('totalCrawlSize', 0))}"),
-            ("redundant", size(counts.get("estimatedRedundantSize", 0))),
-            ("removed crawls", f"{counts.get('removedCrawls', 0):,}"),
-            ("updated", seen.updated or "-"),
-        ]
-    )
+    sums = {
+        "collection": seen.name or "(default)",
+        "payloads": f"{seen.digests:,} that all crawls see",
+        "captures": f"{urls:,}, {revisits:,} of them revisits",
+        "conserved": f"at least {size(counts.get('conservedSize', 0))}",
+        "files": f"{seen.sources:,}, {size(counts.get('totalCrawlSize', 0))}",
+        "redundant": size(counts.get("estimatedRedundantSize", 0)),
+        "removed crawls": counts.get("removedCrawls", 0),
+        "updated": seen.updated or "-",
+    }
+    yield facts(rows_of(sums))
     if not seen.crawls:
         return
     yield ""
@@ -215,18 +214,16 @@ def import_sources(given: ImportOptions) -> Shown:
             run = Import(store, keys, config, say=say, bar=bar)
             done = run.run(sources, removal=is_whole)
             done.broken[:0] = left_out
-    rows = rows_of(
-        {
-            "sources imported": done.sources,
-            "in the index before": done.known,
-            "left out": done.broken,
-            "originals": done.originals,
-            "revisits": done.revisits,
-            "lines skipped": done.wrong_lines,
-        }
-    )
+    rows = {
+        "sources imported": done.sources,
+        "in the index before": done.known,
+        "left out": done.broken,
+        "originals": done.originals,
+        "revisits": done.revisits,
+        "lines skipped": done.wrong_lines,
+    }
     code = ExitCode.OK if done.complete else ExitCode.INCOMPLETE
-    return Shown(asdict(done) | {"complete": done.complete}, [facts(rows)], code=code)
+    return Shown(asdict(done) | {"complete": done.complete}, rows, code=code)
 
 
 @options
@@ -267,7 +264,7 @@ def commit(given: OneOfItsCrawls) -> Shown:
         "new to the collection": done.added,
         "counted": "now" if done.first else "before",
     }
-    return Shown(done._asdict(), [facts(rows_of(rows))])
+    return Shown(done._asdict(), rows)
 
 
 def cancel(given: OneOfItsCrawls) -> Shown:

@@ -248,6 +248,16 @@ class CrawlOptions(CrawlsOptions):
         return stored_crawl(store, self.namespace, self.crawl_id(store))
 
 
+@options
+class ListOptions(Output, CrawlsOptions):
+    """Which store, and how the result is printed."""
+
+
+@options
+class ReportOptions(Output, CrawlOptions):
+    """Which crawl, and how the result is printed."""
+
+
 class Option(click.Option):
     """An option, and the heading below which the help lists it."""
 

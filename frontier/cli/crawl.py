@@ -11,9 +11,8 @@ import click
 from frontier.cli.command import (
     Archive,
     Commands,
-    CrawlOptions,
-    CrawlsOptions,
-    Output,
+    ListOptions,
+    ReportOptions,
     Scrapy,
     StoreOptions,
     argument,
@@ -202,11 +201,6 @@ def _with_limits(settings: dict[str, str], given: RunOptions) -> dict[str, str]:
     return settings
 
 
-@options
-class ListOptions(Output, CrawlsOptions):
-    """Where crawls are listed."""
-
-
 def list_all(given: ListOptions) -> Shown:
     """List the crawls in the store, the newest first."""
     from frontier.status.document import crawls_document
@@ -258,12 +252,7 @@ def _row(crawl: CrawlSummary) -> list[str]:
     return [crawl.crawl_id, crawl.spider, state, began, lasted, nodes]
 
 
-@options
-class DeadOptions(Output, CrawlOptions):
-    """Whose dead letters are listed."""
-
-
-def dead(given: DeadOptions) -> Shown:
+def dead(given: ReportOptions) -> Shown:
     """List the dead letters: requests that were given up, and why."""
     from frontier.queue.dead_letters import counted, letters
 
@@ -290,7 +279,7 @@ def dead(given: DeadOptions) -> Shown:
 
 
 @options
-class RequeueOptions(DeadOptions):
+class RequeueOptions(ReportOptions):
     """Which dead letters are queued again."""
 
     urls: list[str] = argument("URL", default=())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cli.command import (
     Consent,
     CrawlOptions,
-    Output,
+    ReportOptions,
     argument,
     confirm,
     flag,
@@ -31,12 +31,7 @@ if TYPE_CHECKING:
     from frontier.urls.exclusions import Rule
 
 
-@options
-class ControlOptions(Output, CrawlOptions):
-    """Which crawl is changed."""
-
-
-def pause(given: ControlOptions) -> Shown:
+def pause(given: ReportOptions) -> Shown:
     """Stop all nodes of a crawl from sending until `resume`.
 
     Requests in flight are finished. Nodes keep what they hold, and nodes that come
@@ -48,14 +43,14 @@ def pause(given: ControlOptions) -> Shown:
     return _switched(given, Change(PAUSED), "paused")
 
 
-def resume(given: ControlOptions) -> Shown:
+def resume(given: ReportOptions) -> Shown:
     """Let all nodes of a paused crawl go on."""
     from frontier.cluster.controls import RESUMED, Change
 
     return _switched(given, Change(RESUMED), "resumed")
 
 
-def _switched(given: ControlOptions, wanted: Change, done: str) -> Shown:
+def _switched(given: ReportOptions, wanted: Change, done: str) -> Shown:
     from frontier.status.controls import wanted_of
 
     with given.connected() as store:
@@ -71,7 +66,7 @@ def _switched(given: ControlOptions, wanted: Change, done: str) -> Shown:
 
 
 @options
-class RetryOptions(ControlOptions):
+class RetryOptions(ReportOptions):
     """Which hosts are asked again."""
 
     hosts: list[str] = argument("HOST", default=())
@@ -210,7 +205,7 @@ def _purge(
 
 
 @options
-class SetOptions(ControlOptions):
+class SetOptions(ReportOptions):
     """Which settings are changed, and for which host."""
 
     pairs: list[str] = argument("NAME=VALUE", default=())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from frontier.cli.command import (
     CrawlOptions,
-    Output,
     Overwriting,
+    ReportOptions,
     argument,
     option,
     options,
@@ -24,7 +24,7 @@ NODE = "%(frontier_node)s"
 
 
 @options
-class ItemsOptions(Overwriting, Output, CrawlOptions):
+class ItemsOptions(Overwriting, ReportOptions):
     """Which files of which crawl are joined."""
 
     files: list[str] = argument("FILE")

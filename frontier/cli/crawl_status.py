@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.text import Text
 
-from frontier.cli.command import (
-    Archive,
-    CrawlOptions,
-    Output,
-    flag,
-    option,
-    options,
-)
+from frontier.cli.command import Archive, ReportOptions, flag, option, options
 from frontier.cli.output import (
     ExitCode,
     Shown,
@@ -44,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @options
-class StatusOptions(Archive, Output, CrawlOptions):
+class StatusOptions(Archive, ReportOptions):
     """What of a crawl is shown, and how often."""
 
     hosts: bool = flag("List hosts: queues, errors, who is left alone.")

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from frontier.cli.command import CrawlOptions, Output, argument, option, options
+from frontier.cli.command import ReportOptions, argument, option, options
 from frontier.cli.output import ExitCode, Shown, table
 from frontier.errors import ConfigurationError, NotFound
 from frontier.status.text import counted, duration
@@ -28,7 +28,7 @@ SHOWN = 20
 
 
 @options
-class StatusOptions(Output, CrawlOptions):
+class StatusOptions(ReportOptions):
     """Which sites are shown."""
 
     sites: list[str] = option((), "NAME", "Only this site; may be repeated.", "--site")
@@ -52,7 +52,7 @@ def status(given: StatusOptions) -> Shown:
 
 
 @options
-class RefetchOptions(Output, CrawlOptions):
+class RefetchOptions(ReportOptions):
     """Which page is fetched once more."""
 
     url: str = argument("URL", "The page's URL.")

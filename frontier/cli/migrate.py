@@ -17,7 +17,7 @@ from frontier.cli.command import (
     option,
     options,
 )
-from frontier.cli.output import Shown, bar, complain, facts, rows_of, say
+from frontier.cli.output import Shown, bar, complain, say
 from frontier.errors import ConfigurationError
 from frontier.settings.values import PREFIX
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from frontier.cli.output import Rows
     from frontier.migrate.migration import LeftOut, Migration
     from frontier.migrate.scrapy_redis import Source
     from frontier.queue.push import Push
@@ -126,7 +125,7 @@ def scrapy_redis(given: TakeOver) -> Shown:
         said = _facts(source, migration, marked, left, dry=given.dry_run)
         return Shown(
             said,
-            [facts(_rows(said))],
+            _rows(said),
             _notes(source),
             _faults(source, migration, marked, left, file),
         )
@@ -187,23 +186,21 @@ def _facts(
     }
 
 
-def _rows(said: dict[str, Any]) -> Rows:
+def _rows(said: dict[str, Any]) -> dict[str, Any]:
     queue, known, dry = said["queue"], said["dupefilter"], said["dry_run"]
-    return rows_of(
-        {
-            "crawl": said["crawl_id"] or "none, as this is a dry run",
-            "from": f"{said['queue_key']} on {said['source']}",
-            "requests there": queue["source"],
-            "would be queued" if dry else "queued": queue["queued"],
-            "seen already": queue["seen_already"],
-            "left out": queue["left_out"],
-            "fingerprints there": known["source"],
-            "imported": f"{known['imported']:,}, {known['added']:,} of them now",
-            "of what is left out": f"{known['unfetched']:,}, which are not imported",
-            "URLs marked as seen": said["seen_urls"],
-            "start URLs there": said["start_urls"],
-        }
-    )
+    return {
+        "crawl": said["crawl_id"] or "none, as this is a dry run",
+        "from": f"{said['queue_key']} on {said['source']}",
+        "requests there": queue["source"],
+        "would be queued" if dry else "queued": queue["queued"],
+        "seen already": queue["seen_already"],
+        "left out": queue["left_out"],
+        "fingerprints there": known["source"],
+        "imported": f"{known['imported']:,}, {known['added']:,} of them now",
+        "of what is left out": f"{known['unfetched']:,}, which are not imported",
+        "URLs marked as seen": said["seen_urls"],
+        "start URLs there": said["start_urls"],
+    }
 
 
 def _faults(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from enum import IntEnum
@@ -28,7 +29,7 @@ from frontier.model import frozen
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
 
@@ -87,8 +88,9 @@ class Shown:
 
     said: Mapping[str, Any]
     """The object of ``--json``."""
-    text: Iterable[RenderableType] | None = None
-    """The same for people; if `None`, a row for each item of *said*."""
+    text: Iterable[RenderableType] | Mapping[str, Any] | None = None
+    """The same for people: lines and tables, or a row for each item of a mapping; if
+    `None`, of *said*."""
     notes: Sequence[str] = ()
     """What a person should know in addition, on stderr."""
     faults: Sequence[str] = ()
@@ -110,7 +112,8 @@ def show_result(found: Any, *, as_json: bool) -> None:
     if as_json:
         show_json(found.said)
     else:
-        show([facts(rows_of(found.said))] if found.text is None else found.text)
+        text = found.said if found.text is None else found.text
+        show([facts(rows_of(text))] if isinstance(text, Mapping) else text)
     for line in found.notes:
         say(line)
     end_with(found.faults, found.code or ExitCode.INCOMPLETE)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from frontier.cli.command import (
-    Commands,
-    CrawlOptions,
-    Output,
-    argument,
-    option,
-    options,
-)
+from frontier.cli.command import Commands, ReportOptions, argument, option, options
 from frontier.cli.output import ExitCode, Shown, bar, facts, rows_of, table
 from frontier.status.text import duration
 from frontier.status.validate import printable
@@ -25,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @options
-class StatusOptions(Output, CrawlOptions):
+class StatusOptions(ReportOptions):
     """How much of what waits is shown."""
 
     hosts: int = option(20, "N", "How many hosts to list.", within=(0, 10_000))
@@ -106,7 +99,7 @@ def _text(
 
 
 @options
-class NowOptions(Output, CrawlOptions):
+class NowOptions(ReportOptions):
     """Which pages are made due."""
 
     url: str = argument(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from frontier.cli.command import CrawlOptions, Output, argument, options
+from frontier.cli.command import ReportOptions, argument, options
 from frontier.cli.output import ExitCode, Shown, bar, complain, say
 
 
 @options
-class SeedOptions(Output, CrawlOptions):
+class SeedOptions(ReportOptions):
     """Which seeds are added to which crawl."""
 
     targets: list[str] = argument("URL|FILE|-", "- is standard input.")

@@ -13,6 +13,7 @@ from frontier.cli.command import (
     Consent,
     CrawlOptions,
     Output,
+    ReportOptions,
     argument,
     confirm,
     option,
@@ -148,7 +149,7 @@ def forget(given: ForgetOptions) -> Shown:
 
 
 @options
-class ExportOptions(Output, CrawlOptions):
+class ExportOptions(ReportOptions):
     """What is exported to where, or imported from where."""
 
     file: Path = argument("FILE")

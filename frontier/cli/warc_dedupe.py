@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from click import Choice
 
 from frontier.cli.command import argument, flag, option, options
-from frontier.cli.output import ExitCode, Shown, complain, facts, rows_of, say
+from frontier.cli.output import ExitCode, Shown, complain, say
 from frontier.cli.warc_files import (
     Files,
     Originals,
@@ -307,7 +307,7 @@ def verify(how: VerifyOptions) -> Shown:
         "faults": done.faults,
     }
     code = ExitCode.FAULTY if done.faults else ExitCode.OK
-    return trouble.shown(asdict(done), [facts(rows_of(rows))], code)
+    return trouble.shown(asdict(done), rows, code)
 
 
 def _manifests(

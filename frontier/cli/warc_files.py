@@ -21,7 +21,7 @@ from frontier.cli.output import (
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -177,7 +177,7 @@ class Trouble:
     def shown(
         self,
         said: dict[str, Any],
-        lines: Iterable[RenderableType] | None = None,
+        lines: Iterable[RenderableType] | Mapping[str, Any] | None = None,
         code: ExitCode = ExitCode.OK,
     ) -> Shown:
         """*said* and what was left; *lines* are for people, and *code* how it ends."""

@@ -33,7 +33,7 @@ from frontier.status.document import (
     schema,
     watch_document,
 )
-from frontier.status.snapshot import OverviewWatch
+from frontier.status.overview import OverviewWatch
 from frontier.status.watch import Watch
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from frontier.dashboard.looks import Result
     from frontier.errors import FrontierError
-    from frontier.status.snapshot import Overview
+    from frontier.status.overview import Overview
     from frontier.status.watch import Watched
 
 ORDER = ("nodes", "log", "hosts", "dead", "requests", "seen", "archive", "later")

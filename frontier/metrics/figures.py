@@ -47,69 +47,85 @@ def _archive(figures: Figures, names: Mapping[str, str], end: str = "") -> Sampl
 
 _ROWS = (
     (
-        *("pages_total", "pages"),
+        "pages_total",
+        "pages",
         "Responses that were not redirects, those for robots.txt included.",
     ),
     (
-        *("requests_total", "requests"),
+        "requests_total",
+        "requests",
         "Requests that were sent, redirects and retries included.",
     ),
     (
-        *("response_bytes_total", "bytes"),
+        "response_bytes_total",
+        "bytes",
         "Bytes of responses, as they came over the network.",
     ),
     ("items_total", "items", "Items that spiders have made."),
     (
-        *("requests_in_flight", "in_flight"),
+        "requests_in_flight",
+        "in_flight",
         "Requests that are being fetched or parsed.",
     ),
     (
-        *("requests_forbidden_total", "forbidden"),
+        "requests_forbidden_total",
+        "forbidden",
         "Requests that robots.txt does not allow, and that were not sent.",
     ),
     (
-        *("requests_refused_total", "refused"),
+        "requests_refused_total",
+        "refused",
         "Requests that were not sent: out of scope, or to addresses not allowed.",
     ),
     (
-        *("inbox_requests", "inbox"),
+        "inbox_requests",
+        "inbox",
         "Requests that are reserved on the node and not started.",
     ),
     ("urls_new_total", "new", "URLs that were new and therefore queued."),
     (
-        *("urls_excluded_total", "excluded"),
+        "urls_excluded_total",
+        "excluded",
         "Links, and queued requests, that an operator has excluded.",
     ),
     (
-        *("requests_local_total", "local"),
+        "requests_local_total",
+        "local",
         "Requests that cannot be stored and are fetched by this process alone.",
     ),
     (
-        *("requests_reclaimed_total", "reclaimed"),
+        "requests_reclaimed_total",
+        "reclaimed",
         "Requests of dead nodes that were put back.",
     ),
     (
-        *("backoff_given_up_total", "given_up"),
+        "backoff_given_up_total",
+        "given_up",
         "Requests that were not sent because their host was left alone too often.",
     ),
     (
-        *("archive_originals_total", "archive.originals"),
+        "archive_originals_total",
+        "archive.originals",
         "Payloads that may become revisits and were stored in full.",
     ),
     (
-        *("archive_original_bytes_total", "archive.original_bytes"),
+        "archive_original_bytes_total",
+        "archive.original_bytes",
         "Bytes of payloads that were stored in full, before compression.",
     ),
     (
-        *("archive_revisits_total", "archive.revisits"),
+        "archive_revisits_total",
+        "archive.revisits",
         "Payloads that became revisits.",
     ),
     (
-        *("archive_revisit_bytes_total", "archive.revisit_bytes"),
+        "archive_revisit_bytes_total",
+        "archive.revisit_bytes",
         "Bytes of payloads that were not stored again, before compression.",
     ),
     (
-        *("archive_written_bytes_total", "archive.written_bytes"),
+        "archive_written_bytes_total",
+        "archive.written_bytes",
         "Bytes of the WARC files.",
     ),
 )

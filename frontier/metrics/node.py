@@ -82,7 +82,8 @@ def _stats(reading: Reading) -> Samples:
 
 _MOMENT = (
     (
-        *("lease_seconds", "lease_seconds"),
+        "lease_seconds",
+        "lease_seconds",
         (
             "For how long the node still relies on its leases if no heartbeat is "
             "answered."
@@ -92,24 +93,29 @@ _MOMENT = (
     ("nodes", "membership_nodes", "Live nodes of the crawl, as this one knows it."),
     ("paused", "node_paused", "1 while an operator has paused the crawl, else 0."),
     (
-        *("outages", "store_outages_total"),
+        "outages",
+        "store_outages_total",
         "How often the store did not answer, or had no memory.",
     ),
     (
-        *("available", "store_available"),
+        "available",
+        "store_available",
         "0 while the store does not answer or has no memory, else 1.",
     ),
     ("outbox", "outbox_requests", "Requests that wait to be stored."),
     (
-        *("left_alone", "hosts_left_alone"),
+        "left_alone",
+        "hosts_left_alone",
         "Hosts that are left alone now, as far as the node knows.",
     ),
     (
-        *("uplink_pause", "uplink_pause_seconds"),
+        "uplink_pause",
+        "uplink_pause_seconds",
         "For how long the node has paused because no host answers it; else 0.",
     ),
     (
-        *("archive_full", "archive_waiting"),
+        "archive_full",
+        "archive_waiting",
         "1 while the node starts nothing because the archive has to catch up, else 0.",
     ),
 )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.status.snapshot import Overview
+    from frontier.status.overview import Overview
     from frontier.status.views import CrawlSnapshot, CrawlSummary
     from frontier.status.watch import Watched
 

@@ -31,8 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 ERROR_KINDS = (
-    *("dns", "refused", "timeout", "tls"),
-    *("reset", "http_429", "http_5xx", "other"),
+    "dns",
+    "refused",
+    "timeout",
+    "tls",
+    "reset",
+    "http_429",
+    "http_5xx",
+    "other",
 )
 """No address; no connection; nothing came in time; TLS failed; the connection ended
 before the answer; too many requests; an error of the server; anything else."""

@@ -64,8 +64,18 @@ LITTLE_DISK, LITTLE_DISK_BYTES = 0.05, 2_000_000_000
 PLACES = {"silent": 0, "lost": 1, "live": 2, "leaving": 2, "left": 3}
 """The order of nodes in the table: those that need attention come first."""
 NODE_COLUMNS = (
-    *("node", "state", ">pages/s", ">pages", ">new URLs", ">errors", ">holds"),
-    *(">in flight", ">lag", ">memory", ">disk left", ">heartbeat"),
+    "node",
+    "state",
+    ">pages/s",
+    ">pages",
+    ">new URLs",
+    ">errors",
+    ">holds",
+    ">in flight",
+    ">lag",
+    ">memory",
+    ">disk left",
+    ">heartbeat",
 )
 HOST_COLUMNS = ("host", ">queued", ">delay", ">took", ">errors", "")
 SITE_COLUMNS = ("site", "state", ">rounds", ">URLs", ">new items", "next")

@@ -9,24 +9,12 @@ What always holds:
 3.  A snapshot is not one instant. A node's stats are those of its last
     heartbeat, and the partitions are looked at one batch after the other.
 
-It also looks at all crawls and collections of a store (`list_crawls`, `OverviewWatch`).
-What always holds for that:
-
-1.  Looking changes nothing, and no keys are searched for: only crawls and collections
-    that are registered are known. A collection that only imports have filled is not,
-    until a crawl with an archive joins it; the default collection always is.
-2.  Only sizes are asked for; no payload is read. At most `MOST` collections are named.
-3.  The reports of a crawl's nodes are read at most once in `PACE_S` seconds, and only
-    once after it has ended. A look reads those of at most `AT_ONCE` crawls: those that
-    waited longest.
+It also lists all crawls of a store (`list_crawls`): those that are registered.
 """
 
 from __future__ import annotations
 
 import functools
-import heapq
-import math
-import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -60,19 +48,17 @@ from frontier.store.keys import (
     CrawlKeys,
     RegistryKeys,
     check_schema,
-    collection_keys,
     schema_said,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from frontier.cluster.controls import Controls
     from frontier.seen.config import SeenConfig
     from frontier.status.partitions import PartitionLook
     from frontier.status.views import DeadLetter
     from frontier.store.client import BlockingStore
-    from frontier.store.keys import CollectionKeys
 
 
 MAX_LETTERS = 5
@@ -138,7 +124,7 @@ def crawl_entered(
     calls = [Call.command("HMGET", one.reports(), *node_ids) for one in keys]
     replies = store.run(calls, tolerant=True)
     for crawl, reports in zip(ours, replies, strict=True):
-        opened = [real(mapping(one).get("opened")) for one in _known(reports, ())]
+        opened = [real(mapping(one).get("opened")) for one in known(reports, ())]
         if any(at >= since for at in opened):
             return crawl.crawl_id
     return None
@@ -211,8 +197,8 @@ class Nodes:
     @classmethod
     def of(cls, members: Any, reports: Any) -> Nodes:
         """The nodes in the store's replies about its map and its reports."""
-        single, gone = without_sum(_known(reports, {}))
-        beats, figures = beats_of(_known(members, {})), read_reports(single)
+        single, gone = without_sum(known(reports, {}))
+        beats, figures = beats_of(known(members, {})), read_reports(single)
         rest = figures_of(gone) if gone else None
         return cls(beats, figures, rest, whole(gone.get("nodes")))
 
@@ -226,8 +212,8 @@ class Nodes:
     @property
     def own(self) -> Mapping[str, str]:
         """The changeable settings that the node that came last was started with."""
-        known = self.figures.values()
-        return max(known, key=lambda one: one.opened, default=Figures()).own
+        every = self.figures.values()
+        return max(every, key=lambda one: one.opened, default=Figures()).own
 
 
 @frozen
@@ -327,7 +313,7 @@ def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
         mark=born if born and marked else b"",
         ttl_ms=ttl_of(ttl),
         controls=controls.read(keys, wanted),
-        spent=spent if any(_known(spent, ())) else (),
+        spent=spent if any(known(spent, ())) else (),
     )
 
 
@@ -434,8 +420,8 @@ def _last_beat(
     """When the node was heard of last; 0 if it never was."""
     if node_id in beats:
         return beats[node_id][0]
-    known = figures.get(node_id)
-    return 0 if known is None else whole((known.opened + known.seconds) * 1000)
+    own = figures.get(node_id)
+    return 0 if own is None else whole((own.opened + own.seconds) * 1000)
 
 
 @functools.lru_cache(maxsize=16)
@@ -450,164 +436,6 @@ def _natural(node_id: str) -> tuple[str, int, str]:
     return (name, len(node_id), node_id)
 
 
-MOST = 200
-"""Collections that are named."""
-AT_ONCE = 10
-"""Crawls whose reports one look reads."""
-PACE_S = 5.0
-COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
-"""What is counted for the committed crawls of a collection."""
-
-
-@frozen
-class CollectionSize:
-    """A collection, by its sizes."""
-
-    name: str
-    """Empty for the default one."""
-    digests: int
-    """Payloads that all crawls know."""
-    committed: int
-    """Crawls, and imports, whose payloads these are."""
-    uncommitted: int
-    """Crawls, and rounds, whose payloads only their own nodes know yet."""
-    urls: int
-    """Captures of the committed crawls."""
-    revisits: int
-    """How many of these are revisits."""
-    conserved_bytes: int
-    """Bytes that the revisits saved."""
-    bytes: int
-    """The size of the files of the committed crawls."""
-    updated: str
-    """When something was last imported or purged, in ISO 8601; empty if never."""
-    damaged: bool = False
-    """Whether one of its keys cannot be read; that figure is 0."""
-
-
-@frozen
-class CrawlPace:
-    """What the nodes of a crawl have done, and how fast."""
-
-    pages: int
-    rate: float
-    """Pages per second: in the last minute, or, if it has ended, from its start to its
-    end."""
-    errors: int
-
-
-@frozen
-class Overview:
-    """What is in a store."""
-
-    crawls: tuple[CrawlSummary, ...]
-    """The newest first."""
-    paces: dict[str, CrawlPace]
-    """The paces of crawls, by id; crawls that were not looked at yet are missing."""
-    collections: tuple[CollectionSize, ...]
-    """By name."""
-    unnamed: int = 0
-    """Collections beyond those that are named."""
-
-
-class OverviewWatch:
-    """Keeps looking at the crawls of *namespace*, and the collections they joined."""
-
-    def __init__(
-        self,
-        store: BlockingStore,
-        namespace: str,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._clock = clock
-        self._paces: dict[tuple[str, str], tuple[float, CrawlPace]] = {}
-        """When a crawl was looked at, and its pace then, by id and state."""
-
-    def look(self) -> Overview:
-        """What there is now.
-
-        Raises:
-            StoreError: The store does not answer.
-        """
-        store = self._store
-        registry = RegistryKeys(self._namespace).collections()
-        (members,) = store.run([Call.command("SMEMBERS", registry)], tolerant=True)
-        names = sorted({*_known(members, ()), b""})
-        sizes = [_size(store, name.decode("utf-8", "replace")) for name in names[:MOST]]
-        crawls = tuple(list_crawls(store, self._namespace))
-        self._see_paces(crawls)
-        return Overview(
-            crawls=crawls,
-            paces={crawl_id: pace for (crawl_id, _), (_, pace) in self._paces.items()},
-            collections=tuple(one for one in sizes if one.name or not _is_empty(one)),
-            unnamed=max(0, len(names) - MOST),
-        )
-
-    def _see_paces(self, crawls: Sequence[CrawlSummary]) -> None:
-        """Learn what crawls have done: the open ones, and, once, each that has ended.
-
-        Those come first that were not looked at for longest.
-        """
-        now, there = self._clock(), {(c.crawl_id, c.state): c for c in crawls}
-        self._paces = {key: kept for key, kept in self._paces.items() if key in there}
-
-        def seen(key: tuple[str, str]) -> float:
-            return self._paces[key][0] if key in self._paces else -math.inf
-
-        asked = [
-            key
-            for key, one in there.items()
-            if one.kind == "crawl" and one.state != DAMAGED
-            if key not in self._paces
-            or (one.state == "open" and seen(key) <= now - PACE_S)
-        ]
-        for key in heapq.nsmallest(AT_ONCE, asked, key=seen):
-            keys = CrawlKeys(self._namespace, key[0])
-            replies = self._store.run(node_calls(keys), tolerant=True)
-            pace = _pace(there[key], Nodes.of(*replies).totals)
-            self._paces[key] = now, pace
-
-
-def _pace(crawl: CrawlSummary, totals: Figures) -> CrawlPace:
-    rate = totals.lately.pages if crawl.state == "open" else totals.rate
-    return CrawlPace(totals.pages, round(rate, 3), totals.errors)
-
-
-def _size(store: BlockingStore, name: str) -> CollectionSize:
-    keys: CollectionKeys = collection_keys(store, name)
-    replies = store.run(
-        [
-            Call.command("HLEN", keys.alldupes()),
-            Call.command("SCARD", keys.committed()),
-            Call.command("SCARD", keys.uncommitted()),
-            Call.command("HMGET", keys.allcounts(), *COUNTS),
-            Call.command("GET", keys.updated()),
-        ],
-        tolerant=True,
-    )
-    sizes = [_known(reply, 0) for reply in replies[:3]]
-    counts = _known(replies[3], (None,) * len(COUNTS))
-    digests, committed, uncommitted = map(whole, sizes)
-    urls, revisits, conserved, size = map(whole, counts)
-    return CollectionSize(
-        name=printable(name),
-        digests=digests,
-        committed=committed,
-        uncommitted=uncommitted,
-        urls=urls,
-        revisits=revisits,
-        conserved_bytes=conserved,
-        bytes=size,
-        updated=text(_known(replies[4], None)),
-        damaged=any(isinstance(reply, KeyDamaged) for reply in replies),
-    )
-
-
-def _known(reply: Any, other: Any) -> Any:
+def known(reply: Any, other: Any) -> Any:
+    """*reply*, or *other* if its key is damaged."""
     return other if isinstance(reply, KeyDamaged) else reply
-
-
-def _is_empty(one: CollectionSize) -> bool:
-    return not (one.digests or one.committed or one.uncommitted)

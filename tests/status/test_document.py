@@ -13,7 +13,6 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.hosts import Record
 from frontier.queue.item import encode
 from frontier.settings.config import Config
-from frontier.status import snapshot as in_store
 from frontier.status.document import (
     crawl_document,
     crawls_document,
@@ -23,12 +22,8 @@ from frontier.status.document import (
     watch_document,
 )
 from frontier.status.figures import Figures
-from frontier.status.snapshot import (
-    CrawlPace,
-    OverviewWatch,
-    list_crawls,
-    snapshot,
-)
+from frontier.status.overview import CrawlPace, OverviewWatch
+from frontier.status.snapshot import list_crawls, snapshot
 from frontier.status.watch import Watch
 from frontier.store.keys import CollectionKeys, CrawlKeys, RegistryKeys
 from tests.json_schema import check
@@ -148,7 +143,7 @@ def test_an_overview_has_the_collections_that_crawls_joined(keys, blocking, db, 
 def test_an_overview_has_the_pace_of_crawls_and_none_waits_for_ever(
     keys, blocking, db, put_crawl, monkeypatch
 ):
-    monkeypatch.setattr(in_store, "AT_ONCE", 1)
+    monkeypatch.setattr("frontier.status.overview.AT_ONCE", 1)
     (shape,) = db("HMGET", keys.meta(), "shape")
     for name in ("site-2", "site-3"):
         other = CrawlKeys(keys.namespace, name)
