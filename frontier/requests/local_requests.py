@@ -103,7 +103,9 @@ class LocalRequests(Part):
         owner = 0
         if mode == TEST:
             mode, owner = CLAIM, made.owner
-        made.notes[LocalRequests] = _kind(error), link.due
+        # In the same words for all requests from one place in the code.
+        reason = f"{error.where} {_ADDRESS.sub('', error.reason)}"
+        made.notes[LocalRequests] = reason, link.due
         self._tested += 1
         push = Push(mode, mark, "", request.priority, b"", request, 0, owner, made)
         self._node.outbox.put(link.partition, push)
@@ -182,8 +184,3 @@ class LocalRequests(Part):
                 reason,
                 kind.url,
             )
-
-
-def _kind(error: NotSerializable) -> str:
-    """The reason, in the same words for all requests from one place in the code."""
-    return f"{error.where} {_ADDRESS.sub('', error.reason)}"

@@ -197,9 +197,12 @@ class Recorder:
             # A class method or a static method; the same on all nodes.
             if getattr(type(self._spider), name, None) == function:
                 return self._checked(request, name)
-            raise NotSerializable(
-                request.url, "its callback", f"{function!r} is not one of the spider's"
-            )
+            shown = repr(function)
+            if isinstance(function, functools.partial):
+                # Its arguments may be long, and differ from request to request.
+                shown = f"functools.partial of {function.func!r}"
+            reason = f"{shown} is not one of the spider's"
+            raise NotSerializable(request.url, "its callback", reason)
         code = function.__func__
         if code not in self._names:
             name = code.__name__

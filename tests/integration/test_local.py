@@ -15,6 +15,8 @@ from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, answer, page
 
 SPIDER = """
+from functools import partial
+
 import scrapy
 
 from frontier.download.pages import links_of
@@ -34,11 +36,11 @@ class LocalSpider(scrapy.Spider):
             callback = (lambda r: self.page(r)) if self.starts else self.page
             yield scrapy.Request(seed, callback)
 
-    def page(self, response):
+    def page(self, response, link=""):
         for url in links_of(response):
             if url.startswith(self.hosts):
                 is_local = self.starts or "/a" in url
-                callback = (lambda r: self.page(r)) if is_local else self.page
+                callback = partial(self.page, link=url) if is_local else self.page
                 yield response.follow(url, callback)
 """
 DELAY = 0.5
@@ -49,7 +51,7 @@ SLACK = 0.4
 
 @pytest.fixture
 def project(tmp_path):
-    """A project whose spider has a lambda for each link."""
+    """A project whose spider has a partial for each link."""
     return scrapy_project(tmp_path / "project", SPIDER, "ROBOTSTXT_OBEY = True\n")
 
 
