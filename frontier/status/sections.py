@@ -412,9 +412,10 @@ def _missing(watched: Watched, when: When) -> Iterator[Alert]:
     if not lost:
         return
     text = f"Lost lately: {first_of([*lost.values()], MOST_LOST, '; ')}"
-    free = sum(not holder for holder in watched.holders)
-    who = f"Nobody holds {free:,}" if free else "Others hold all"
-    yield Alert(WARN, f"{text}. {who} partitions")
+    free = sum(holder not in there for holder in watched.holders)
+    many = counted(free, "partition")
+    who = f"{many} without a new holder" if free else "Others hold all partitions"
+    yield Alert(WARN, f"{text}. {who}")
 
 
 def _short_of_room(crawl: CrawlSnapshot) -> Iterator[Alert]:

@@ -70,6 +70,7 @@ def test_status_shows_progress_errors_slow_hosts_and_lost_nodes(made, frontier, 
     log = ("died 0 n-old", "died 0 n-8", "died 0 node-9", "removed 0 n-8")
     for epoch, what in enumerate(log):
         db("RPUSH", keys.membership(), f"{epoch} {now if epoch else old} {what}")
+    db("HSET", keys.partition(5).lease, "token", 9, "holder", "n-8")
     done = frontier(*command, "--hosts")
 
     said = " ".join(done.stdout.split())
@@ -91,7 +92,7 @@ def test_status_shows_progress_errors_slow_hosts_and_lost_nodes(made, frontier, 
     ):
         assert line in said
     lost = "Lost lately: [^ ]+ [^ ]+ n-8 was removed [^;]+; [^;]+ node-9 is lost: [^;]+"
-    assert re.search(rf"{lost}\. Nobody holds", said)
+    assert re.search(rf"{lost}\. 16 partitions without a new holder", said)
     assert "n-old" not in said
     db("HSET", keys.nodes(), "n" * 70, "1 1 0 abc")
     listed = frontier("crawl", "status", "--nodes", *command[2:])
