@@ -230,12 +230,12 @@ class _Sitemap:
 
     def _entry(self, item: Any) -> Entry | None:
         found: dict[str, str] = {}
-        space = etree.QName(item).namespace
-        for part in item:
+        space = item.tag.rpartition("}")[0]
+        for part in item.iterchildren("{*}*"):
             name = local_name(part)
             if name == "news":
                 told = part.findtext("{*}publication_date") or ""
-            elif etree.QName(part).namespace != space:
+            elif part.tag.rpartition("}")[0] != space:
                 continue  # of an extension: an image, another language
             else:
                 told = part.get("href") or "".join(part.itertext())
@@ -266,5 +266,8 @@ class _Sitemap:
 
 
 def local_name(element: Any) -> str:
-    """The name of *element* without its namespace, in small letters."""
-    return str(etree.QName(element).localname).lower()
+    """The name of *element* without its namespace, in small letters.
+
+    A prefix that no namespace is declared for is part of it.
+    """
+    return str(element.tag).rpartition("}")[2].lower()

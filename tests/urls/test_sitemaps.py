@@ -115,12 +115,12 @@ def test_news_have_their_date_and_images_are_no_pages():
         "<i:image xmlns:i='http://www.google.com/schemas/sitemap-image/1.1'>"
         "<i:loc>/no.png</i:loc></i:image>"
     )
-    other = "<x:loc xmlns:x='http://x.example/'>/no</x:loc>"
+    other = "<x:loc xmlns:x='http://x.example/'>/no</x:loc><y:loc>/no</y:loc>"
 
     found, _, faults = read(urlset(entry("/1", news + other)))
 
     assert found == [("http://a.example/1", "2024-02-01T00:00:00+00:00")]
-    assert faults == []
+    assert faults == ["is malformed: Namespace prefix y on loc is not defined"]
 
 
 def test_a_text_has_a_url_in_each_line():
