@@ -106,13 +106,12 @@ class Captures:
         if len(self._held) >= BATCH:
             self._flush()
 
-    def fact(self, line: Capture) -> None:
-        """Note what a record says about a capture, for `differences`."""
-        self._db.execute("INSERT INTO fact VALUES (?, ?, ?, ?, ?, ?)", _place(line))
-
-    def claim(self, line: Capture) -> None:
-        """Note what an index says about a capture, for `differences`."""
-        self._db.execute("INSERT INTO claim VALUES (?, ?, ?, ?, ?, ?)", _place(line))
+    def note(self, table: str, line: Capture) -> None:
+        """Note what a record (``fact``) or an index (``claim``) says of a capture."""
+        file, at, digest = line.filename, line.offset, in_hex(line.digest)
+        into = f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608
+        row = (file, at, line.length, line.timestamp, line.url, digest)
+        self._db.execute(into, row)
 
     def differences(self, limit: int) -> Iterator[str]:
         """What the index says but no record does, and what the index leaves out."""
@@ -167,8 +166,3 @@ def captures_at(path: Path, mode: int = FILE_MODE) -> Iterator[Captures]:
         raise OSError(errno.EIO, str(error), str(path)) from error
     finally:
         path.unlink(missing_ok=True)
-
-
-def _place(line: Capture) -> tuple[object, ...]:
-    digest = in_hex(line.digest)
-    return (line.filename, line.offset, line.length, line.timestamp, line.url, digest)

@@ -268,11 +268,10 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
 
     with open_file(path, ahead=True) as file:
         packing = packing_of(file)
-        if packing.is_arc:
-            reason = "an ARC file (frontier warc convert makes it WARC)"
-            made.unwritable = f"{made.file}: {reason}"
-        elif packing.shared:
+        if packing.is_arc or packing.shared:
             reason = f"records share a {packing.shared} (try frontier warc convert)"
+            if packing.is_arc:
+                reason = "an ARC file (frontier warc convert makes it WARC)"
             made.unwritable = f"{made.file}: {reason}"
         try:
             records = whole(read(every_record(file, made.file, packing, wrong)))

@@ -96,7 +96,10 @@ def response(
         try:
             original = originals.record(one)
             head = _head(found, original)
-            body = _body(original, wanted, is_chunked=_is_chunked(head))
+            is_chunked = _is_chunked(head)
+            if found.headers.get(REPLACES.lower()):  # with the very same stored body
+                is_chunked = is_chunked and _is_chunked(original.block)
+            body = _body(original, wanted, is_chunked=is_chunked)
         except (BadWarc, OSError, ValueError, StaleManifest) as error:
             why = str(error)
             continue

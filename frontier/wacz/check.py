@@ -350,7 +350,7 @@ def _wrong_member(
             try:
                 records = records_of(name, blocks)
                 for capture in captures_in(records, file, wrong.append):
-                    captures.fact(capture)
+                    captures.note("fact", capture)
                     captures.add(capture)
             except BadWarc as error:
                 wrong.append(error)
@@ -376,7 +376,7 @@ def _wrong_index(archive: zipfile.ZipFile, captures: Captures) -> Iterator[str]:
             yield f"the index is not sorted at {raw[:200]!r}"
         last = raw
         try:
-            captures.claim(parse(raw))
+            captures.note("claim", parse(raw))
         except ValueError as error:
             yield f"index: {error}: {raw[:200]!r}"
     if not last:

@@ -56,10 +56,6 @@ class Required:
     """SHA-256 in bare lower-case hex."""
     size: int
 
-    def facts(self) -> dict[str, object]:
-        """The JSON object."""
-        return asdict(self)
-
 
 @frozen
 class Made:
@@ -240,7 +236,7 @@ def _package(options: Options, needed: Sequence[Required]) -> dict[str, object]:
     if options.left_out:
         package[layout.LEFT_OUT] = sorted(set(options.left_out))
     if needed:
-        package["relation"] = {"requires": [each.facts() for each in needed]}
+        package["relation"] = {"requires": [asdict(each) for each in needed]}
     return package
 
 

@@ -118,9 +118,7 @@ def _identifier(name: str) -> str:
 def index_lines(archive: zipfile.ZipFile) -> Iterator[bytes]:
     """Yield the CDXJ lines of *archive*, in order."""
     for name in archive.namelist():
-        if not name.startswith(INDEXES):
-            continue
-        if not name.endswith(CDX):
+        if not (name.startswith(INDEXES) and name.endswith(CDX)):
             continue
         with archive.open(name) as packed:
             stream = gzip.GzipFile(fileobj=packed) if name.endswith(".gz") else packed

@@ -397,7 +397,7 @@ class Members(Source):
     def next(self) -> bool:
         """Go to the next member, after what was read; ``False`` if there is none.
 
-        Empty frames are skipped.
+        Empty ones are skipped.
 
         Raises:
             BadWarc: What is there is not a member.
@@ -412,7 +412,7 @@ class Members(Source):
             self._inflate = self._new()
             self._buffer, self._at = self._inflated(), 0
             self.offset = self.member
-            if self._buffer or self.frames is None:
+            if self._buffer:
                 return True
 
     @override

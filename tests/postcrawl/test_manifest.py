@@ -63,6 +63,7 @@ def test_a_file_has_the_same_rows_however_it_is_packed(written, tmp_path):
         "blocks.warc.gz": b"".join(
             gzip.compress(data[at : at + 60_000]) for at in range(0, len(data), 60_000)
         ),
+        "empty.warc.gz": gzip.compress(b"").join([b"", written.read_bytes(), b""]),
     }
     for name, content in packed.items():
         (written.parent / name).write_bytes(content)
@@ -70,7 +71,7 @@ def test_a_file_has_the_same_rows_however_it_is_packed(written, tmp_path):
 
     done = manifest(written.parent, "-o", out)
 
-    assert (done["files"], done["records"]) == (4, 16)
+    assert (done["files"], done["records"]) == (5, 20)
     by_file = {
         name: [row for row in rows(out) if row["file"].endswith(f"/{name}")]
         for name in [*packed, "one.warc.gz"]
