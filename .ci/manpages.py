@@ -31,7 +31,7 @@ VARIABLE = re.compile(r"env var: (\w+)")
 def pages() -> dict[str, str]:
     """The text of each page, by its file name."""
     context = Context(app, info_name=NAME, **app.context_settings)
-    commands: dict[str, Any] = dict(app.commands)
+    commands: dict[str, Any] = _made(app)
     made = {f"{NAME}.1": _page(NAME, _of_all(app, context, commands))}
     for name, command in commands.items():
         below = Context(command, info_name=name, parent=context)
@@ -43,6 +43,12 @@ def pages() -> dict[str, str]:
 def _page(page: str, body: Iterator[str]) -> str:
     head = f'.TH {_plain(page.upper())} 1 "{DATE}" "{NAME}" "{NAME}"'
     return "\n".join([head, *body]) + "\n"
+
+
+def _made(group: Any) -> dict[str, Any]:
+    """The commands of *group*, if it is one, by name."""
+    names = getattr(group, "commands", ())
+    return {name: group.get_command(None, name) for name in names}
 
 
 def _of_all(main: Any, context: Context, commands: dict[str, Any]) -> Iterator[str]:
@@ -73,7 +79,7 @@ def _of_all(main: Any, context: Context, commands: dict[str, Any]) -> Iterator[s
 
 def _of_one(page: str, command: Any, context: Context) -> Iterator[str]:
     """The page about a command, or about a noun with its verbs."""
-    verbs = dict(getattr(command, "commands", {}))
+    verbs = _made(command)
     below = {
         verb: (each, Context(each, info_name=verb, parent=context))
         for verb, each in verbs.items()
@@ -140,7 +146,7 @@ def _variables(commands: dict[str, Any], context: Context) -> dict[str, str]:
     for name, command in commands.items():
         below = Context(command, info_name=name, parent=context)
         if hasattr(command, "commands"):
-            found |= _variables(dict(command.commands), below)
+            found |= _variables(_made(command), below)
         for parameter in command.get_params(below):
             _, text = parameter.get_help_record(below) or ("", "")
             if variable := VARIABLE.search(text):

@@ -112,7 +112,8 @@ def commands() -> Iterator[str]:
 
 def leaves(group: Any, path: str = "frontier") -> Iterator[tuple[str, Any]]:
     """The commands of *group* and of the nouns in it, by what one types."""
-    for name, command in group.commands.items():
+    for name in group.commands:
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from leaves(command, f"{path} {name}")
         else:

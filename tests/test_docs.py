@@ -97,7 +97,8 @@ def test_pages_name_only_existing_settings(page):
 
 
 def commands(group, path="frontier"):
-    for name, command in group.commands.items():
+    for name in group.commands:
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from commands(command, f"{path} {name}")
         else:

@@ -10,15 +10,13 @@ import gc
 import io
 import os
 import sys
-from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 from typing_extensions import override
 
-from frontier.cli.command import Commands, Lazy, version_option
+from frontier.cli.command import Commands, version_option
 from frontier.cli.output import (
     ExitCode,
     complain,
@@ -75,11 +73,6 @@ COMPLETIONS = {
 """By shell, the file that it reads at its start, and its line; ``{}`` is a command."""
 
 
-def _app_of(name: str) -> click.Command:
-    made: click.Command = import_module(f"frontier.cli.{name}").app
-    return made
-
-
 class _All(Commands):
     """All commands. One whose reader has gone, as with ``| head``, ends with 0."""
 
@@ -118,12 +111,10 @@ def _install_completion(context: click.Context, _: Any, asked: bool) -> None:
 
 
 app = _All(
-    "A distributed crawl frontier for Scrapy: many nodes, one crawl, one archive.", {}
+    "A distributed crawl frontier for Scrapy: many nodes, one crawl, one archive.",
+    {name: f"{name}.app" for name in (*ALONE, *NOUNS)},
 )
 app.name = "frontier"
-app.commands = cast(
-    "Any", Lazy({one: partial(_app_of, one) for one in (*ALONE, *NOUNS)})
-)
 app.context_settings = {"help_option_names": ["-h", "--help"]}
 app.params = [
     version_option(hidden=False),

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
-from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import (
@@ -32,7 +30,7 @@ from frontier.errors import ConfigurationError, NoStore
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore
@@ -295,53 +293,32 @@ class Command(Help, click.Command):
     """A command."""
 
 
-class Lazy(Mapping[str, Any]):
-    """Commands by name, each made, and its module imported, when it is asked for."""
-
-    def __init__(self, makers: Mapping[str, Callable[[], click.Command]]) -> None:
-        self._makers = {name: cache(maker) for name, maker in makers.items()}
-
-    @override
-    def __getitem__(self, name: str) -> Any:
-        return self._makers[name]()
-
-    @override
-    def __contains__(self, name: object) -> bool:
-        return name in self._makers
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    @override
-    def __len__(self) -> int:
-        return len(self._makers)
-
-
 class Commands(Help, click.Group):
     """The commands of one noun, in the order of *verbs*: that of use.
 
-    Each is a function, or one of another module here: ``module.function``.
+    Each is a function, or ``module.name`` of a function or of commands in another
+    module here. It is made, and its module imported, when it is asked for.
     """
 
     def __init__(
         self, about: str, verbs: Mapping[str, Callable[[Any], Any] | str]
     ) -> None:
         super().__init__(help=about, params=[version_option()])
-        made = {name: partial(self._made, verb, name) for name, verb in verbs.items()}
-        self.commands = cast("Any", Lazy(made))
-
-    @staticmethod
-    def _made(verb: Callable[[Any], Any] | str, name: str) -> click.Command:
-        if not isinstance(verb, str):
-            return command(verb, name)
-        module, _, function = verb.partition(".")
-        found = import_module(f"frontier.cli.{module}")
-        return command(getattr(found, function), name)
+        self.commands = cast("Any", {**verbs})
 
     @override
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> Any:
+        found: Any = self.commands.get(cmd_name)
+        if isinstance(found, str):
+            module, _, name = found.partition(".")
+            found = getattr(import_module(f"frontier.cli.{module}"), name)
+        if not isinstance(found, click.Command | None):
+            found = command(found, cmd_name)
+        return found
+
+    @override
+    def list_commands(self, ctx: click.Context | None) -> list[str]:
+        return [*self.commands]
 
 
 def version_option(*, hidden: bool = True) -> click.Option:

@@ -10,14 +10,14 @@ from frontier.cli import NOUNS, app
 from tests.harness.cases import each
 
 ROOT = app
-NESTED = [(noun, verb) for noun in NOUNS for verb in ROOT.commands[noun].commands]
+NESTED = [(n, verb) for n in NOUNS for verb in ROOT.get_command(None, n).commands]
 LEVELS = [(), *((name,) for name in ROOT.commands), *NESTED]
 
 
 def leaf(path):
     found = ROOT
     for name in path:
-        found = found.commands[name]
+        found = found.get_command(None, name)
     return found
 
 

@@ -193,7 +193,6 @@ REFUSED = [
     ("crawl delete", USAGE, "No crawl was named"),
     ("crawl delete x --collection h", USAGE, "--collection 'h'"),
     ("crawl delete nosuch --yes", NO_STORE, "there is no store"),
-    ("crawl cancel x", USAGE, "crawl end --discard"),
     ("crawl requeue", USAGE, "needs either URLs or --all"),
     ("crawl retry", USAGE, "needs either hosts or --all"),
     ("crawl set", USAGE, "give NAME=VALUE, or --unset NAME, or --list"),
