@@ -17,6 +17,7 @@ from frontier.cli.command import (
 )
 from frontier.cli.output import Shown, bar, table
 from frontier.errors import ConfigurationError
+from frontier.status.text import first_of
 from frontier.status.text import local_moment as when
 
 if TYPE_CHECKING:
@@ -312,11 +313,10 @@ def _shown(
     """What was done, with a fault if a node on the map has not confirmed it."""
     faults = list[str]()
     if reached.lacking:
-        more = ", ..." if len(reached.lacking) > 5 else ""
         faults.append(
-            f"no word from {', '.join(reached.lacking[:5])}{more}: each does it with "
-            "its next heartbeat, unless it is dead; frontier crawl status --nodes "
-            "shows which are"
+            f"no word from {first_of(reached.lacking, 5)}: each does it with its next "
+            "heartbeat, unless it is dead; frontier crawl status --nodes shows which "
+            "are"
         )
     said = {"crawl_id": keys.crawl_id, **facts, **asdict(reached)}
     return Shown(said, [text], notes, faults)

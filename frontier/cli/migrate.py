@@ -20,6 +20,7 @@ from frontier.cli.command import (
 from frontier.cli.output import Shown, bar, complain, say
 from frontier.errors import ConfigurationError
 from frontier.settings.values import PREFIX
+from frontier.status.text import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,9 +225,8 @@ def _faults(
         faults.append(f"{marked.faulty:,} lines of the file are no URLs")
     if known.lacking:
         faults.append(
-            f"no word from {', '.join(known.lacking[:REASONS])}: each asks for what "
-            "was seen with its next heartbeat, unless it is dead; till then it may "
-            "fetch it"
+            f"no word from {first_of(known.lacking, REASONS)}: each asks for what was "
+            "seen with its next heartbeat, unless it is dead; till then it may fetch it"
         )
     if source.has_changed():
         faults.append(
