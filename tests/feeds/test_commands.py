@@ -32,7 +32,6 @@ def feeds(tmp_path):
         env = clean | {"FRONTIER_FEEDS": config}
         done = commands.run("feeds", *arguments, cwd=tmp_path, env=env, given=stdin)
         assert done.returncode == code, done.stderr
-        assert "Traceback" not in done.stderr
         return done
 
     return run
