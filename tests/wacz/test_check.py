@@ -146,14 +146,15 @@ def test_malformed_datapackage_json_is_reported(sound, text):
     assert not any("zip" in one for one in found), "the zip file is sound"
 
 
-def test_wrong_offsets_in_the_index_are_reported(sound):
+def test_wrong_offsets_and_order_of_an_index_are_reported(sound):
     def shift(members):
         lines = gzip.decompress(members["indexes/index.cdx.gz"])
-        other = lines.replace(b'"offset": "', b'"offset": "1')
-        members["indexes/index.cdx.gz"] = gzip.compress(other)
+        other = lines.replace(b'"offset": "', b'"offset": "1').splitlines(keepends=True)
+        members["indexes/index.cdx.gz"] = gzip.compress(b"".join(other[::-1]) * 2)
 
     found = changed(sound, shift)
 
+    assert sum("index is not sorted" in text for text in found) == 1
     assert sum("no record of its own" in text for text in found) == 2
     assert sum("leaves out the record" in text for text in found) == 2
 
