@@ -52,8 +52,8 @@ def read(
         if url := given.get("xmlurl", "").strip():
             host = split(url).host or "no host"
             table = tables.setdefault(host, {"name": host, "wait": wait, "feeds": {}})
-            implied = [page for page in (given.get("htmlurl"),) if page and pages]
-            table["feeds"][url] = {"url": url, "implied": implied}
+            page = pages and given.get("htmlurl")
+            table["feeds"][url] = {"url": url, "implied": [page] if page else []}
     if not tables:
         faults.append("names no feed: nothing in it has an xmlUrl")
     for table in tables.values():

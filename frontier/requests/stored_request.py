@@ -201,8 +201,9 @@ class Recorder:
             if isinstance(function, functools.partial):
                 # Its arguments may be long, and differ from request to request.
                 shown = f"functools.partial of {function.func!r}"
-            reason = f"{shown} is not one of the spider's"
-            raise NotSerializable(request.url, "its callback", reason)
+            raise NotSerializable(
+                request.url, "its callback", f"{shown} is not one of the spider's"
+            )
         code = function.__func__
         if code not in self._names:
             name = code.__name__

@@ -146,9 +146,8 @@ class _Sitemap:
 
     def entries(self, body: bytes) -> Iterator[Entry]:
         """The entries of *body*, as they are written there."""
-        unpacked = self.unpacked(body)
-        has_elements = b"<" in unpacked[:1000]
-        return self.elements(unpacked) if has_elements else self.lines(unpacked)
+        body = self.unpacked(body)
+        return self.elements(body) if b"<" in body[:1000] else self.lines(body)
 
     def unpacked(self, body: bytes) -> bytes:
         """*body* unpacked, as far as its gzip can be read."""
@@ -167,7 +166,7 @@ class _Sitemap:
 
     def checked(self, entry: Entry) -> Entry | None:
         """*entry* with an absolute URL; ``None`` if that is not on the hosts."""
-        url = web_url(self._url, entry[0], LONGEST_URL)
+        url = web_url(self._url, entry[0][: LONGEST_URL + 1], LONGEST_URL)
         if url and split(url).authority in self._hosts:
             return url, entry[1]
         if url:
@@ -229,29 +228,25 @@ class _Sitemap:
         return _ITEMS.get(name, "")
 
     def _entry(self, item: Any) -> Entry | None:
-        found: dict[str, str] = {}
-        space = item.tag.rpartition("}")[0]
-        for part in item.iterchildren("{*}*"):
+        found = {"news": item.findtext("{*}news/{*}publication_date", "").strip()}
+        space = etree.QName(item).namespace or ""
+        # Other elements are of an extension: an image, another language.
+        for part in item.iterchildren(f"{{{space}}}*"):
             name = local_name(part)
-            if name == "news":
-                told = part.findtext("{*}publication_date") or ""
-            elif part.tag.rpartition("}")[0] != space:
-                continue  # of an extension: an image, another language
-            else:
-                told = part.get("href") or "".join(part.itertext())
+            told = part.get("href") or "".join(part.itertext())
             if name == "link":  # of a feed: an Atom's has attributes, an RSS's a text
                 name = "loc"
                 if part.get("rel", "alternate").lower() != "alternate":
                     continue
-            if told := told[: LONGEST_URL + 1].strip():
+            if told := told.strip():
                 found.setdefault(name, told)
-        url = found.get("loc") or (item.text or "")[: LONGEST_URL + 1].strip()
+        url = found.get("loc") or (item.text or "").strip()
         return (url, self._changed(found)) if url else None
 
     def _changed(self, found: Mapping[str, str]) -> str | None:
         """When it last changed: its ``lastmod``, or when the news was published."""
-        name = next(filter(found.get, _CHANGED), None)
-        if name is None:
+        name = next(filter(found.get, _CHANGED), "")
+        if not name:
             return None
         written = found[name][:LONGEST_DATE]
         if _MONTH.fullmatch(written):
