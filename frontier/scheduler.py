@@ -589,6 +589,11 @@ class Scheduler(BaseScheduler, Owner):
         return await probe(self._crawler, target)
 
     @override
+    def room(self) -> bool:
+        """Whether the disk of the feeds takes what a page gives."""
+        return not self._feed_files.is_held_up
+
+    @override
     def busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
         return bool(self._session.starting or self._session.holds_requests())
@@ -598,6 +603,8 @@ class Scheduler(BaseScheduler, Owner):
         """What is under way; when it closes, also what Scrapy has counted."""
         self._session.publish()
         figures: dict[str, Any] = {"in_flight": len(self._delivered)}
+        if self._feed_files.is_held_up:
+            figures["disk_full"] = True
         if self._closes:
             figures["stats"] = counts_in(self._stats.get_stats())
         return figures

@@ -10,9 +10,11 @@ Crawl-delay.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import functools
 import hashlib
+import io
 import logging
 import os
 import random
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
     )
     from http.cookiejar import Cookie
 
-    from scrapy import Request
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response, TextResponse
     from scrapy.http.cookies import CookieJar
@@ -131,9 +133,6 @@ EXCERPT_FLAG = "excerpt"
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 R = TypeVar("R")
-FEED_HELD_UP = (
-    "the items of a feed cannot be written: %s; their pages count as done when they can"
-)
 
 if TYPE_CHECKING:  # what the newest version has
     from scrapy.core.downloader.handlers.http11 import (
@@ -398,6 +397,59 @@ def in_progress(crawler: Crawler) -> set[Request]:
     return slot.inprogress if slot is not None else set()
 
 
+class FeedFile(io.BufferedIOBase):
+    """A feed's file. What a full disk does not take, it keeps in memory.
+
+    Scrapy would lose each item whose `write` raises an error.
+    """
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        self._waiting = bytearray()
+
+    @override
+    def writable(self) -> bool:
+        return True
+
+    @override
+    def seekable(self) -> bool:
+        return self._raw.seekable()
+
+    @override
+    def seek(self, *where: int) -> int:
+        self.flush()
+        return self._raw.seek(*where)
+
+    @override
+    def write(self, data: Any) -> int:
+        self._waiting += data
+        if len(self._waiting) >= io.DEFAULT_BUFFER_SIZE:
+            with contextlib.suppress(OSError):  # the next flush raises it
+                self.flush()
+        return len(data)
+
+    @override
+    def flush(self) -> None:
+        while self._waiting:
+            del self._waiting[: self._raw.write(self._waiting)]
+
+    @override
+    def close(self) -> None:
+        try:
+            super().close()  # which flushes
+        finally:
+            self._raw.close()
+
+
+class FeedStorage(FileFeedStorage):
+    """Scrapy's storage of local feeds, with a `FeedFile`."""
+
+    @override
+    def open(self, spider: Spider) -> Any:
+        file: Any = super().open(spider)
+        return FeedFile(file.detach())
+
+
 class FeedFiles:
     """The files of ``FEEDS``, which Scrapy writes to through buffers.
 
@@ -407,7 +459,8 @@ class FeedFiles:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._is_held_up = False
+        self.is_held_up = False
+        """Whether the last `flush` has failed."""
         self._claims: list[socket.socket] = []
         """Sockets by which other processes see which files this one writes."""
         crawler.signals.connect(self._claim, signal=signals.spider_opened)
@@ -448,11 +501,17 @@ class FeedFiles:
                 if slot.file is not None and not slot.file.closed:
                     slot.file.flush()
         except OSError as error:
-            if not self._is_held_up:
-                logger.warning(FEED_HELD_UP, error)
-            self._is_held_up = True
+            if not self.is_held_up:
+                logger.warning(
+                    "the items of a feed cannot be written: %s; nothing more is "
+                    "fetched, and no page counts as done, until they can",
+                    error,
+                )
+            self.is_held_up = True
             return False
-        self._is_held_up = False
+        if self.is_held_up:
+            logger.warning("the items of a feed can be written again")
+        self.is_held_up = False
         return True
 
 

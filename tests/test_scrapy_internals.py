@@ -7,9 +7,7 @@ import inspect
 import sys
 from pathlib import Path
 
-import pytest
 import scrapy
-from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.test import get_crawler
 
 from frontier.scrapy_internals import FeedFiles
@@ -152,25 +150,6 @@ def test_private_name_check_sees_every_use(tmp_path, monkeypatch):
         "args[0].engine._spider_closed_callback",
         "Odd._process_cookies",
     ]
-
-
-def test_feed_export_on_a_full_disk_delays_acks_and_logs_once(caplog):
-    options = {"FEEDS": {"/dev/full": {"format": "jsonlines"}}}
-    crawler = get_crawler(scrapy.Spider, options)
-    files = FeedFiles(crawler)
-    exporter = crawler.get_extension(FeedExporter)
-    spider = crawler._create_spider("one")
-    exporter.open_spider(spider)
-    assert files.flush()
-
-    exporter.item_scraped({"url": "http://x.org/"}, spider)
-    assert not files.flush()
-    assert not files.flush()
-
-    (said,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert said.startswith("the items of a feed cannot be written: ")
-    with pytest.raises(OSError, match="No space"):
-        exporter.slots[0].file.close()
 
 
 def test_without_feed_exports_acks_are_not_delayed():

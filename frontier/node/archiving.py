@@ -450,7 +450,9 @@ class Archive(Part):
     @override
     def report(self) -> dict[str, Any]:
         """What was written, and whether the disk takes nothing more."""
-        figures = {"disk_full": self._thread.blocked, "archive": self.counters.report()}
+        figures: dict[str, Any] = {"archive": self.counters.report()}
+        if self._thread.blocked:
+            figures["disk_full"] = True
         return {**figures, "shares": self.counters.statistics.report()}
 
     @override

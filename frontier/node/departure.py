@@ -55,6 +55,7 @@ LEAVE_TIMEOUT = 3.0
 SILENT_LEASES = 3
 """How many leases, at most, a leaving node waits for others that are silent. One is
 enough, unless the store is unreachable meanwhile, or its clock is set."""
+UNWRITABLE = "its archive, journal or items cannot be written"
 HEARD = 3.0
 """Seconds within which others should have heard that the crawl has ended."""
 
@@ -79,8 +80,8 @@ class Leaving:
         silent = stored = False
         if self._node.report().get("disk_full"):
             logger.warning(
-                "its archive or its journal cannot be written: this node waits for "
-                "that for %g s, and then leaves",
+                "%s: this node waits for that for %g s, and then leaves",
+                UNWRITABLE,
                 CLOSE_TIMEOUT,
             )
         try:
@@ -92,7 +93,7 @@ class Leaving:
             self._node.fail(error)
         reason = ""
         if silent and self._node.outage_retry.available:
-            reason = "its archive, journal or items cannot be written"
+            reason = UNWRITABLE
         elif silent:
             reason = "the store does not answer"
         elif not stored or self._node.has_failed(KeyDamaged):
@@ -104,6 +105,9 @@ class Leaving:
                 reason,
                 self._config.lease_ttl,
             )
+        # A node that was removed by force may time out, too, with nothing to write.
+        if silent and self._node.report().get("disk_full"):
+            self._node.end(UNDONE)
         await self._node.tasks.stop()
         await self._depart_in_time(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT, reason)
         self._node.parts.call(Part.tell)

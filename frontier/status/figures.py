@@ -388,7 +388,7 @@ class Figures:
     uplink_seconds: float = _figure(_REAL)
     """How long the node has paused because no host answers it; 0 if one does."""
     disk_full: bool = _figure(_FLAG)
-    """Whether the node waits because the disk of its WARC files takes nothing."""
+    """Whether the node waits for the disk of its WARC files, journal or items."""
     set_limit_bytes: int = _figure(_WHOLE)
     """``FRONTIER_SEEN_SET_MAX_BYTES``, as the node has it; 0 if there is none."""
     controls: int = _figure(_WHOLE)

@@ -272,8 +272,8 @@ class CrawlSnapshot:
                     "or its proxy may be down. It goes on when a host answers"
                 )
             if figures.disk_full:
-                why = "its archive or its journal cannot be written; its log says why"
-                found.append(f"{node.node_id} waits: {why}")
+                why = "its archive, journal or items cannot be written"
+                found.append(f"{node.node_id} waits: {why}; its log says why")
         return tuple(found)
 
     @property

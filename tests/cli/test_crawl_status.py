@@ -237,7 +237,7 @@ SLOW = LeftAlone("slow.example", "throttled", 61_000 + 6 * 3_600_000, 12)
 
 def test_the_line_of_a_crawl_says_what_its_nodes_wait_for():
     line = one_line(seen_of([a_node(disk_full=True)]))
-    assert " open, n waits: its archive or its journal cannot" in line
+    assert " open, n waits: its archive, journal or items cannot" in line
 
 
 def test_a_crawl_that_only_hosts_left_alone_hold_up_says_so():

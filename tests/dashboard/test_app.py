@@ -239,7 +239,7 @@ def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
     for said in (" ".join(html.unescape(text).split()), terminal.file.getvalue()):
         for line in (
             "n1 waits: no host has answered it for 5 min",
-            "n2 waits: its archive or its journal cannot be written; its log says why",
+            "n2 waits: its archive, journal or items cannot be written",
             "n1 has little memory left: it has 799.0 MB of 800.0 MB",
             "n2 has little disk left: 1.5 GB of 500.0 GB",
             "7 more links left out: 7 over FRONTIER_TRAP_HOPS",

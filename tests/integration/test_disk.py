@@ -1,5 +1,6 @@
 """A disk that is full while nodes crawl: a real file system of 60 kB."""
 
+import json
 import random
 import signal
 import subprocess
@@ -29,15 +30,20 @@ def remount(disk, options):
     subprocess.run(command, check=True)
 
 
-@pytest.mark.parametrize("trouble", ["full", "read-only", "what is to stay free"])
+@pytest.mark.parametrize(
+    "trouble", ["full", "full to its end", "read-only", "what is to stay free", "items"]
+)
 def test_a_crawl_waits_for_its_disk_and_loses_nothing(
     small_disk, tmp_path, cluster, trouble
 ):
     noise = random.Random(0)
-    bodies = {f"/{n}": noise.randbytes(4000) for n in range(80)}
-    pages = {path: answer(body) for path, body in bodies.items()}
+    bodies = {f"/{n}": b"<title>" + noise.randbytes(4000) for n in range(80)}
+    kinds = ["Content-Type: text/html"] if trouble == "items" else []
+    pages = {path: answer(body, *kinds) for path, body in bodies.items()}
     site = RawSite(pages)
-    cluster.warc_dir = small_disk
+    items = small_disk / "items.jsonl" if trouble == "items" else tmp_path / "items"
+    if trouble != "items":
+        cluster.warc_dir = small_disk
     if trouble == "read-only":
         remount(small_disk, "ro,size=10M")
     seeds = tmp_path / "seeds.txt"
@@ -45,18 +51,23 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
     least = "30000" if "free" in trouble else "0"
     settings = {"ROBOTSTXT_OBEY": "0", "CONCURRENT_REQUESTS": "4"}
     settings["FRONTIER_WARC_MIN_FREE_BYTES"] = least
-    words = ("n1", "-a", f"seeds={seeds}")
+    words = ("n1", "-a", f"seeds={seeds}", "-o", f"{items}:jsonlines")
     cluster.start(*words, **settings)
     try:
-        complaint = f"WARC files in {small_disk} cannot be written"
+        what = "of a feed" if trouble == "items" else f"files in {small_disk}"
+        complaint = f"{what} cannot be written"
         until(lambda: complaint in cluster.text_of("n1"), "the complaint")
         settled = until_quiet(site)
         assert settled <= 60  # what it holds, what was in flight, and no more
-        if trouble == "full":
+        assert "n1 waits: its archive, " in cluster.ask("crawl", "status").stdout
+        ends = trouble.startswith("full")
+        if ends:
             cluster.nodes["n1"].send_signal(signal.SIGTERM)
             until(lambda: "waits for that for 30 s" in cluster.text_of("n1"), "its end")
+        if trouble == "full to its end":
+            assert cluster.wait("n1") == [1]
         remount(small_disk, "rw,size=10M")
-        if trouble == "full":
+        if ends:
             cluster.wait("n1")
             cluster.start(*words, **settings)
         assert cluster.wait("n1") == [0], cluster.text_of("n1")[-3000:]
@@ -65,15 +76,17 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         site.close()
     log = cluster.text_of("n1")
     assert log.count(complaint) == 1
-    assert log.count("can be written again") == 1
+    assert log.count("can be written again") == (trouble != "full to its end")
     stored = {}
-    for path in small_disk.glob("*.warc.gz*"):
+    for path in cluster.warc_dir.glob("*.warc.gz*"):
         assert path.suffix == ".gz"
         read_fastwarc(path)
         for kind, headers, _, payload in read_warcio(path):
             if kind == "response":
                 stored[headers["WARC-Target-URI"]] = payload
     assert stored == {site.url(path): body for path, body in bodies.items()}
+    lines = map(json.loads, items.read_text().splitlines())
+    assert {line["url"] for line in lines} == (set(stored) if kinds else set())
 
 
 def until_quiet(site):
