@@ -185,7 +185,7 @@ async def _is_to_be_watched(crawler: Crawler, hops: Hops, request: Request) -> b
     if parts.scheme not in NETWORK:
         return False
     handler = handler_for(crawler, parts.scheme)
-    if getattr(handler, "checks_addresses", False):
+    if handler is None or getattr(handler, "checks_addresses", False):
         return False
     hops.tell_of(type(handler), parts.scheme)
     if request.meta.get("proxy"):

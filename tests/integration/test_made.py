@@ -36,7 +36,7 @@ ROBOTSTXT_OBEY = False
 RETRY_TIMES = 0
 ADDONS = {"frontier.addon.Addon": 1}
 DOWNLOADER_MIDDLEWARES = {"settings.Middleware": 990}
-DOWNLOAD_HANDLERS = {"https": "settings.Foreign"}
+DOWNLOAD_HANDLERS = {"https": "settings.Foreign", "ftp": "settings.Missing"}
 PAGE = b"<title>Made</title>made of %b"
 
 
@@ -110,6 +110,7 @@ def crawl(directory, store, paths, foreign, **settings):
     pages = PAGES | {path: SENT for path in paths if path.startswith("/rendered")}
     site = RawSite(pages)
     urls = [*map(site.url, paths), *(f"https://foreign.example{p}" for p in foreign)]
+    urls.append("ftp://foreign.example/unloaded")
     settings["FRONTIER_REVISIT_STATUSES"] = "599"  # they have one body
     options = ("-a", f"urls={','.join(urls)}", "-o", "items.jsonl")
     try:
@@ -157,7 +158,8 @@ def test_unchecked_lease_of_a_foreign_handler_is_reported_once(crawled):
     _, captured = crawled
     said = "sends https requests by itself: the lease on a host is checked before it is"
     assert captured.log.count(f"settings.Foreign {said}") == 1
-    assert "Rendering sends" not in captured.log
+    assert 'Loading "settings.Missing" for scheme "ftp"' in captured.log
+    assert captured.log.count("by itself") == 1
 
 
 def test_resource_has_the_url_of_the_response_and_not_of_the_request(crawled):
@@ -264,7 +266,11 @@ def test_handler_listed_as_http_is_archived_as_response(tmp_path, chosen):
         ["/foreign"],
         DOWNLOADER_MIDDLEWARES="{}",
         DOWNLOAD_HANDLERS=json.dumps(
-            {"http": "settings.Rendering", "https": "settings.Foreign"}
+            {
+                "http": "settings.Rendering",
+                "https": "settings.Foreign",
+                "ftp": "settings.Missing",
+            }
         ),
         FRONTIER_WARC_HTTP_HANDLERS="settings.Foreign",
     )
