@@ -13,7 +13,8 @@ What always holds:
     other hosts are refused, which is reported with the first of them.
 3.  lxml reads it within the limits of libxml2, such as 256 open elements. Elements are
     dropped once they are read, so that memory does not grow with the number of URLs.
-    Nothing that a document refers to is loaded, nor are its own entities expanded.
+    Nothing that a document refers to is loaded, nor are its own entities expanded,
+    which is reported; so are pages that an index names, and sitemaps in a list.
 4.  Malformed XML loses what stands next to it, and at worst all that follows; the first
     fault is reported. A bare ``&`` in a URL is taken literally and loses nothing.
 
@@ -57,6 +58,8 @@ _ITEMS = {
     "feed": "entry",
 }
 """Root elements, and the names of their items; the last three are of feeds."""
+_OF_MAPS = {"url", "sitemap"}
+"""Items of a list, and of an index; each has only its own."""
 _CHANGED = ("lastmod", "news", "updated", "modified", "pubdate")
 """Elements that say when an entry last changed; the first that is there counts."""
 _LINE = re.compile(rb"[^\r\n]++")
@@ -129,7 +132,7 @@ class _Sitemap:
         self.is_index = False
         self._url = url
         self._hosts = hosts
-        self._bad_dates = self._bad_urls = 0
+        self._bad_dates = self._bad_urls = self._others = 0
 
     def all_faults(self) -> list[str]:
         """What is wrong, as clauses, once everything has been read."""
@@ -138,6 +141,11 @@ class _Sitemap:
                 f"names {len(self.refused):,} URLs of hosts that it does not speak "
                 f"for, first {self.refused[0][:200]}"
             )
+        if self._others:
+            names = (
+                "an index: its <url>" if self.is_index else "no index: its <sitemap>"
+            )
+            self.faults.append(f"is {names} are not read, {self._others:,}")
         if self._bad_urls:
             self.faults.append(f"{self._bad_urls:,} of its URLs are none of http(s)")
         if self._bad_dates:
@@ -202,10 +210,12 @@ class _Sitemap:
         item = ""
         try:
             for _, element in parsed:
-                item = item or self._item_of(element.getroottree().getroot())
+                item = item or self._item_of(element.getroottree())
                 if not item:
                     return
-                if local_name(element) == item:
+                name = local_name(element)
+                self._others += {name, item} == _OF_MAPS
+                if name == item:
                     if (entry := self._entry(element)) is not None:
                         yield entry
                     before = element.getprevious()
@@ -218,9 +228,12 @@ class _Sitemap:
             for fault in parsed.error_log[:1]:
                 self.faults.append(f"is malformed: {fault.message}"[:300])
 
-    def _item_of(self, root: Any) -> str:
-        """The name of the items in *root*; empty if it is not a sitemap's."""
-        name = local_name(root)
+    def _item_of(self, tree: Any) -> str:
+        """The name of the items of *tree*; empty if it is not a sitemap's."""
+        name, dtd = local_name(tree.getroot()), tree.docinfo.internalDTD
+        if dtd is not None and dtd.entities():
+            said = "declares entities: they are left in its URLs as they are written"
+            self.faults.append(said)
         self.is_index = name == "sitemapindex"
         if name not in _ITEMS:
             kind = "an HTML page" if name == "html" else f"<{name[:50]}>"

@@ -382,8 +382,8 @@ class Members(Source):
         self.given = 0
         """Bytes that came out of the member."""
         self.wanted = 0
-        """Bytes that a record in zstd frames has: if a frame has fewer, the next one is
-        read as part of the same member."""
+        """Bytes that a record in zstd frames has, or its head may have: if a frame has
+        fewer, the next one is read as part of the same member."""
         self.frames = frames
         self._new = gzip_member if frames is None else frames.member
         self._errors = _ZlibError if frames is None else frames.error
@@ -511,11 +511,14 @@ def of_members(
     while members.next():
         offset = members.member
         fault: BadWarc | None = None
+        is_record = _WARC.startswith(members.peek(len(_WARC)).upper())
+        members.wanted = HEAD_LIMIT * is_record
         try:
             headers = begin(members)
             if headers is None:
                 raise BadWarc(name, offset, "no WARC record")  # noqa: TRY301
         except BadWarc as error:
+            members.wanted = 0
             members.end()
             fault = error
         else:

@@ -51,12 +51,12 @@ def test_an_entry_that_is_its_url_names_it():
     url = "\n http://a.example/1?a=1&amp;b=2\n"
     others = "<sitemap>\n</sitemap><sitemap><loc>/2.xml.gz</loc></sitemap>"
     found, kinds, faults = read(
-        f"<sitemapindex><sitemap>{url}</sitemap>{others}</sitemapindex>"
+        f"<sitemapindex><sitemap>{url}</sitemap>{others}<url/></sitemapindex>"
     )
 
     urls = [url for url, _ in found]
     assert urls == ["http://a.example/1?a=1&b=2", "http://a.example/2.xml.gz"]
-    assert (kinds, faults) == ({True}, [])
+    assert (kinds, faults) == ({True}, ["is an index: its <url> are not read, 1"])
 
 
 def test_an_ampersand_in_a_cdata_section_is_one():
@@ -207,10 +207,11 @@ def test_entities_of_a_sitemap_are_not_put_in():
     files = "<!ENTITY f SYSTEM 'file:///etc/hostname'><!ENTITY % p SYSTEM 'p.dtd'> %p;"
     head = f"<!DOCTYPE urlset [<!ENTITY e0 'x'>{entities}{files}]>"
 
-    found, _, _ = read(head + urlset(entry("/&e8;"), entry("/&f;"), entry("/1")))
+    found, _, (fault,) = read(head + urlset(entry("/&e8;"), entry("/&f;"), entry("/1")))
 
     assert [url for url, _ in found][-1] == "http://a.example/1"
     assert all(len(url) < 50 for url, _ in found)
+    assert fault == "declares entities: they are left in its URLs as they are written"
 
 
 @pytest.mark.parametrize(
