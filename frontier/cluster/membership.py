@@ -377,7 +377,8 @@ class Membership:
         epoch, state, order, controls, had, now, *members = reply
         if state not in STATES:
             raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
-        went_back = not adds and int(had) < self._at
+        is_there = not adds and order != b"remove"
+        went_back = is_there and int(had) < self._at
         if went_back:
             self._met.clear()
             self._missed.clear()

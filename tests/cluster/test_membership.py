@@ -338,7 +338,7 @@ async def test_a_node_that_is_removed_is_noted_as_removed(
     remove(blocking(), crawl, "b", partitions=1, ttl=TTL, force=True)
     view = await beat(a, b)
 
-    assert view.order == "remove"
+    assert (view.order, view.went_back) == ("remove", False)
     assert logged()[2:] == [(3, "removed", "b")]
 
 

@@ -96,6 +96,7 @@ def test_nodes_that_go_hand_over_at_once_and_lose_nothing(cluster, running):
         ("removed", "frontier_removed"),
     ):
         assert f"Spider closed ({reason})" in cluster.text_of(node)
+        assert "lost its last writes" not in cluster.text_of(node)
     log = server.requests()
     assert log.missing(server.expected) == set()
     assert log.unexpected(server.expected) == set()
