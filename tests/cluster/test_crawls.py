@@ -59,12 +59,16 @@ async def test_the_first_opens_and_the_others_join(open_crawl, db, unique):
 
 
 async def test_an_interrupted_crawl_is_resumed_and_a_finished_one_followed(
-    open_crawl, store
+    open_crawl, store, blocking, db
 ):
     keys = await open_crawl()
     assert await open_crawl() == keys
     await end(store, keys)
 
+    assert await finish(store.run, keys, ttl=TTL) is False, "it is ended once"
+    with pytest.raises(CrawlClosed):
+        cancel(blocking(), keys, ttl=TTL)
+    db("HDEL", keys.meta(), "schema")  # an older version's
     assert (await open_crawl()).crawl_id == "site-2"
 
 
@@ -176,14 +180,16 @@ async def test_a_node_that_comes_late_has_nothing_to_do_if_its_run_is_over(
         await open_crawl(run_id="job 7")
 
 
-async def test_nodes_of_several_runs_are_in_the_crawl_that_is_open(open_crawl, store):
+async def test_nodes_of_several_runs_are_in_the_crawl_that_is_open(
+    open_crawl, blocking
+):
     keys = await open_crawl(run_id="job 7")
     assert await open_crawl(run_id="job 8") == keys
     assert await open_crawl() == keys
-    await end(store, keys)
+    cancel(blocking(), keys, ttl=TTL)
 
     for run_id in ("job 7", "job 8"):
-        with pytest.raises(RunOver):
+        with pytest.raises(RunOver, match="canceled"):
             await open_crawl(run_id=run_id)
 
 
@@ -201,14 +207,6 @@ async def test_a_named_crawl_of_the_same_run_is_over_and_not_refused(open_crawl,
     with pytest.raises(ConfigurationError, match="'mine': this crawl is finished"):
         await open_crawl("mine", run_id="job 8")
     assert (await open_crawl("other", run_id="job 7")).crawl_id == "other"
-
-
-async def test_a_run_whose_crawl_was_canceled_is_over(open_crawl, blocking):
-    keys = await open_crawl(run_id="job 7")
-    cancel(blocking(), keys, ttl=TTL)
-
-    with pytest.raises(RunOver, match="canceled"):
-        await open_crawl(run_id="job 7")
 
 
 @pytest.mark.parametrize(
@@ -229,13 +227,6 @@ async def test_node_of_another_shape_is_refused_naming_the_setting(
         await open_crawl(shape={**SHAPE, name: value})
     assert str(caught.value).startswith(f"{name} = {value!r}, but the crawl site-1 ")
     assert repr(SHAPE[name]) in str(caught.value)
-
-
-async def test_a_crawl_is_ended_once(open_crawl, store):
-    keys = await open_crawl()
-
-    assert await finish(store.run, keys, ttl=TTL) is True
-    assert await finish(store.run, keys, ttl=TTL) is False
 
 
 async def test_a_busy_node_keeps_the_crawl_open_as_long_as_it_lives(
@@ -269,12 +260,17 @@ def lock(store, crawl):
     return lock
 
 
-async def test_seed_list_is_loaded_by_one_node(lock, store):
+async def test_seed_list_is_loaded_by_one_node(lock, store, crawl):
     a, b = lock("a"), lock("b")
 
     assert await a.acquire() == "yours"
+    assert a.start_salt == b""
+    await store.run([carry_call(crawl)])
+    await store.run([carry_call(crawl)])  # the first one holds
     assert await b.acquire() == "taken"
     assert await a.acquire() == "yours"
+    assert a.start_salt == b.start_salt
+    assert len(a.start_salt) == 16
     await store.run([a.loaded_call()])
     assert await b.acquire() == await a.acquire() == "done"
 
@@ -287,19 +283,6 @@ async def test_a_seed_list_whose_loader_died_is_loaded_by_another_one(
 
     assert await lock("b").acquire() == "yours"
     assert await lock("a").acquire() == "taken"
-
-
-async def test_seed_lock_reports_the_start_salt_of_the_crawl(lock, store, crawl):
-    a, b = lock("a"), lock("b")
-    await a.acquire()
-    assert a.start_salt == b""
-
-    await store.run([carry_call(crawl)])
-    await store.run([carry_call(crawl)])  # the first one holds
-
-    assert (await a.acquire(), await b.acquire()) == ("yours", "taken")
-    assert a.start_salt == b.start_salt
-    assert len(a.start_salt) == 16
 
 
 async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(
@@ -316,14 +299,6 @@ async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(
     assert await finish(store.run, keys, ttl=TTL) is None
     with pytest.raises(RunOver, match="mine has ended .canceled"):
         await open_crawl("mine")
-
-
-async def test_a_crawl_that_has_ended_is_not_canceled(open_crawl, store, blocking):
-    keys = await open_crawl()
-    await end(store, keys)
-
-    with pytest.raises(CrawlClosed):
-        cancel(blocking(), keys, ttl=TTL)
 
 
 @pytest.mark.parametrize("stored", [None, SCHEMA - 1, SCHEMA + 1, "x\n\x1b[1m"])
@@ -349,13 +324,3 @@ async def test_a_crawl_of_another_version_is_refused_and_left_as_it_is(
     assert said.isprintable()
     assert db("HGETALL", keys.meta()) == before
     assert (await open_crawl("another")).crawl_id == "another"
-
-
-async def test_a_crawl_of_another_version_that_has_ended_is_followed(
-    open_crawl, store, db
-):
-    keys = await open_crawl()
-    await end(store, keys)
-    db("HDEL", keys.meta(), "schema")
-
-    assert (await open_crawl()).crawl_id == "site-2"

@@ -14,8 +14,9 @@ TTL = 60.0
 def join(store, crawl):
     """Make a node's place among the nodes; it joins with its first beat."""
 
-    def join(name, weight=1, run=store.run, ttl=TTL):
-        return Membership(run, crawl, Member(name, weight), 64, ttl=ttl)
+    def join(name, weight=1, ttl=TTL, **more):
+        member = Member(name, weight)
+        return Membership(store.run, crawl, member, 64, ttl=ttl, **more)
 
     return join
 
@@ -199,6 +200,21 @@ async def test_a_node_that_was_thought_dead_joins_again(join, silence):
     assert (await beat(b)).epoch == 4
     await beat(a)
     assert a.ring.owners == b.ring.owners
+
+
+async def test_under_its_next_name_a_node_takes_nobody_for_dead_at_once(
+    join, db, crawl
+):
+    now = 0.0
+    a, b = join("a", clock=lambda: now), join("b")
+    await beat(b, a)
+    assert not a.is_dead("never/met/1")
+    db("DEL", crawl.nodes())  # by a server that has lost its last writes
+    now = TTL
+    await beat(a)
+
+    assert not a.is_dead(b.name)
+    assert not a.is_dead("never/met/1")
 
 
 async def test_a_late_node_that_nobody_missed_has_changed_nothing(join, silence):

@@ -154,6 +154,15 @@ def test_robots_txt_of_a_backed_off_host_is_asked_for_once():
         asyncio.run(middleware.process_request(request))
 
 
+def test_the_host_that_was_not_asked_for_longest_is_forgotten(monkeypatch):
+    monkeypatch.setattr("frontier.download.robots.MOST_HOSTS", 2)
+    cache = _Cache()
+    for host in ("a", "b", "a", "c"):
+        cache.get(host) or cache.put(host, Known(None, 0.0))
+
+    assert [host for host in "abc" if cache.get(host)] == ["a", "c"]
+
+
 async def test_a_host_that_was_excluded_has_not_no_rules_once_it_is_not():
     async def fetch(*_):
         raise Excluded("http://host/robots.txt is excluded")

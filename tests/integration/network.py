@@ -234,8 +234,12 @@ CRAWLS = {
     ),
     "foreign": (["http://public.example/"], {"DOWNLOAD_HANDLERS": {"http": SCRAPYS}}),
     "service": (
-        ["http://public.example/told", "http://public.example/plain"],
-        {"DOWNLOAD_HANDLERS": {"http": Service}},
+        [
+            "http://public.example/told",
+            "http://public.example/plain",
+            "http://meta.example/inside",
+        ],
+        {"DOWNLOAD_HANDLERS": {"http": Service}, "ASK_PROXY": "http://proxy.example"},
     ),
 }
 
@@ -265,7 +269,8 @@ def crawl(directory, name):
 
     class Proxy:
         def process_request(self, request):
-            request.meta["proxy"] = proxy
+            if name == "proxied" or "meta.example" in request.url:
+                request.meta["proxy"] = proxy
 
     Follow.name = name
     settings = {

@@ -135,6 +135,7 @@ def test_a_handler_that_is_not_ours_is_given_no_name_that_leads_inside(crawls):
 def test_address_reported_by_a_foreign_handler_is_checked(crawls):
     crawl = crawls("service")
 
-    assert crawl.fetched == {"http://public.example/plain"}
+    proxied = "http://meta.example/inside"
+    assert crawl.fetched == {"http://public.example/plain", proxied}
     assert crawl.refused("metadata") == 1
     assert crawl.log.count("Service sends http requests") == 1

@@ -10,16 +10,15 @@ from frontier.store.outage_retry import OutageRetry
 PING = [Call.command("PING")]
 
 
-async def test_an_outage_is_waited_for_and_said_once(
-    connect, own_server, until, caplog
-):
-    outage_retry = OutageRetry(connect(own_server))
+async def test_an_outage_is_waited_for_and_said_once(connect, own_server, caplog):
+    async def revive():
+        own_server.start()
+        await asyncio.Event().wait()  # it is not called again meanwhile
+
+    outage_retry = OutageRetry(connect(own_server), revive)
     caplog.set_level(logging.WARNING)
     own_server.kill()
-    waiting = [asyncio.ensure_future(outage_retry.retry(PING)) for _ in range(5)]
-    await until(lambda: outage_retry.outages)
-    own_server.start()
-    await asyncio.gather(*waiting)
+    await asyncio.gather(*(outage_retry.retry(PING) for _ in range(5)))
 
     assert outage_retry.outages == 1
     texts = [record.getMessage() for record in caplog.records]
@@ -34,13 +33,7 @@ async def test_plain_call_is_not_repeated_in_an_outage(connect, own_server):
 
     with pytest.raises(StoreUnavailable):
         await outage_retry.call(PING)
-
-
-async def test_empty_retry_needs_no_store(connect, own_server):
-    outage_retry = OutageRetry(connect(own_server))
-    own_server.kill()
-
-    assert await outage_retry.retry([]) == []
+    assert await outage_retry.retry([]) == [], "that needs no store"
 
 
 @pytest.mark.one_server("of several, CONFIG reaches but one")

@@ -240,6 +240,7 @@ def test_write_over_the_quota_waits_until_files_are_removed(
     room = Room(tmp_path, max_bytes=20_000)
     batches = BatchWriter(writer, index, Waiting(), ArchiveConfig(room=room))
     batches.write([an_exchange(0, random.randbytes(10_000))])
+    assert not batches.blocked
     second = an_exchange(1, random.randbytes(15_000))
     (stored,) = batches.write([second])
     writer.close()
