@@ -113,7 +113,8 @@ class Network:
         run(["ip", "link", "set", "lo", "up"])
         for address in ADDRESSES:
             if address not in {"127.0.0.1", "::1"}:
-                run(["ip", "addr", "add", address, "dev", "lo"])
+                usable = ["nodad"] * (":" in address)  # at once
+                run(["ip", "addr", "add", address, "dev", "lo", *usable])
         resolver = directory / "resolv.conf"
         resolver.write_text("nameserver 127.0.0.1\noptions timeout:30 attempts:2\n")
         run(["mount", "--bind", str(resolver), "/etc/resolv.conf"])
