@@ -171,18 +171,14 @@ def starts(home):
     return (home / "store/valkey.log").read_text().count("Valkey is starting")
 
 
-def test_the_first_user_starts_a_server_and_the_last_one_stops_it(home):
+def test_a_server_is_private_to_its_owner_and_keeps_what_it_is_given(home):
     store = EmbeddedStore.join(home)
     assert EmbeddedStore.status(home).socket == store.socket
     assert not server_is_gone(home)
-    store.leave()
-    assert server_is_gone(home)
-    assert EmbeddedStore.status(home).socket is None
-    assert not store.socket.exists()
-
-
-def test_the_server_is_configured_to_keep_what_it_is_given(home):
-    store = EmbeddedStore.join(home)
+    for path in (home, home / "store", store.socket):
+        assert path.stat().st_mode & 0o777 == 0o700
+    for path in (home / "store").rglob("*"):
+        assert not path.stat().st_mode & 0o077, path
     with contextlib.closing(redis.Redis.from_url(store.url)) as client:
         found = client.config_get("*")
     expected = {
@@ -199,25 +195,8 @@ def test_the_server_is_configured_to_keep_what_it_is_given(home):
     }
     assert {name: found[name] for name in expected} == expected
     store.leave()
-
-
-def test_store_files_are_private_to_their_owner(home):
-    store = EmbeddedStore.join(home)
-    for path in (home, home / "store", store.socket):
-        assert path.stat().st_mode & 0o777 == 0o700
-    for path in (home / "store").rglob("*"):
-        assert not path.stat().st_mode & 0o077, path
-    store.leave()
-
-
-def test_stored_data_survives_the_last_leave(home):
-    store = EmbeddedStore.join(home)
-    with contextlib.closing(redis.Redis.from_url(store.url)) as client:
-        client.set("k", "v")  # not flushed by us: the shutdown does it
-    store.leave()
-    store = EmbeddedStore.join(home)
-    assert get(store.url, "k") == b"v"
-    store.leave()
+    assert EmbeddedStore.status(home).socket is None
+    assert not store.socket.exists()
 
 
 def test_a_large_log_of_the_server_is_put_aside(home, monkeypatch):
@@ -229,13 +208,18 @@ def test_a_large_log_of_the_server_is_put_aside(home, monkeypatch):
     assert logs == ["valkey.log", "valkey.log.1"]
 
 
-def test_leaving_twice_is_leaving_once(home):
+def test_stored_data_survives_the_last_leave_and_leaving_twice_is_once(home):
     first, second = EmbeddedStore.join(home), EmbeddedStore.join(home)
+    with contextlib.closing(redis.Redis.from_url(first.url)) as client:
+        client.set("k", "v")  # not flushed by us: the shutdown does it
     first.leave()
     first.leave()
     assert EmbeddedStore.status(home).socket == second.socket
     second.leave()
     assert server_is_gone(home)
+    store = EmbeddedStore.join(home)
+    assert get(store.url, "k") == b"v"
+    store.leave()
 
 
 @pytest.fixture
@@ -313,23 +297,15 @@ def test_joins_and_leaves_that_cross_never_meet_a_stopping_server(
     assert server_is_gone(home)
 
 
-def test_the_killed_starter_takes_nothing_with_it(home, node):
-    starter, other = node(), node()
-    url = starter.join()
-    one = run_id(url)
-    other.join()
-    starter.kill()
+@pytest.mark.parametrize("killed", [0, 1])
+def test_neither_starter_nor_joiner_takes_or_keeps_anything_when_killed(
+    home, node, killed
+):
+    nodes = [node(), node()]
+    (url, one), _ = [(url, run_id(url)) for url in (each.join() for each in nodes)]
+    nodes.pop(killed).kill()
     assert run_id(url) == one
-    other.leave()
-    assert server_is_gone(home)
-
-
-def test_a_killed_joiner_does_not_keep_the_server_alive(home, node):
-    starter, other = node(), node()
-    starter.join()
-    other.join()
-    other.kill()
-    starter.leave()
+    nodes[0].leave()
     assert server_is_gone(home)
 
 
@@ -386,18 +362,12 @@ def test_a_killed_server_loses_nothing_that_was_flushed(home):
     assert server_is_gone(home)
 
 
-def test_leaving_a_dead_server_is_no_error(home):
-    store = EmbeddedStore.join(home)
-    kill_server(home)
-    store.leave()
-    assert EmbeddedStore.status(home) == STOPPED
-
-
 def test_a_torn_tail_is_cut_off(home):
     store = EmbeddedStore.join(home)
     put(store.url, "k", "v")
     kill_server(home)
-    store.leave()
+    store.leave()  # a dead server is no error
+    assert EmbeddedStore.status(home) == STOPPED
     (tail,) = home.rglob("*.incr.aof")
     with tail.open("ab") as file:
         file.write(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nto")
