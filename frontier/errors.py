@@ -435,7 +435,10 @@ class NoManifest(ArchiveError):
     code = NotFound.code
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path}: there is no plan, or no manifest of this version")
+        super().__init__(
+            f"{path}: there is no plan, or no manifest of this version; frontier warc "
+            "manifest makes manifests, and frontier warc plan makes plans"
+        )
         self.path = path
 
 

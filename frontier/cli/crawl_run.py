@@ -200,6 +200,11 @@ def configuration(
         if chosen[name]:  # the empty one is refused below
             chosen[name] = os.path.abspath(chosen[name])  # noqa: PTH100 (links stay)
     config = Config.from_settings(chosen)
+    for name in paths:
+        path = Path(chosen[name])
+        there = next(each for each in (path, *path.parents) if each.exists())
+        if not there.is_dir():
+            raise ConfigurationError(f"{name}: {there} is not a directory")
     if config.metrics_port:
         require_library("FRONTIER_METRICS_PORT")
     schedule = schedule_of(config)

@@ -16,7 +16,7 @@ from frontier.cli.command import (
     options,
 )
 from frontier.cli.output import ExitCode, Shown, bar, complain
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, NotFound
 from frontier.files import mode_of_environment
 from frontier.status.validate import printable
 
@@ -150,6 +150,8 @@ def check(given: CheckOptions) -> Shown:
 
     found, notes = {}, dict[str, list[str]]()
     for path in given.files:
+        if not (path.exists() or path.is_symlink()):
+            raise NotFound(f"{path}: there is no such file")
         beside = sorted(p for p in path.parent.glob("*.wacz") if p != path)
         told = notes[str(path)] = []
         others = [*given.against, *beside]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from frontier.errors import ConfigurationError
 from frontier.files import read_input
 from frontier.queue.item import MAX_BYTES as LONGEST
+from frontier.status.text import first_of
 from frontier.urls.split import split
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def read_seeds(given: str) -> list[str]:
     not a URL is logged with its number, and the rest is still read.
 
     Raises:
-        ConfigurationError: There is no such file, or no valid seed in it.
+        ConfigurationError: There is no such file, or no valid seed in it; that names
+            the first wrong line.
     """
     if not given:
         raise ConfigurationError(
@@ -116,6 +118,7 @@ def read_seeds(given: str) -> list[str]:
                 f"the seeds file {given[:200]!r} cannot be read: {reason}"
             ) from None
     seeds: dict[str, None] = {}
+    faults = []
     for line in lines(name, BytesIO(data)):
         seed, fault = None, ""
         try:
@@ -125,11 +128,14 @@ def read_seeds(given: str) -> list[str]:
         if seed and seed != Seed(seed.url):
             fault = "is a request: give it to frontier crawl seed"
         if fault:
-            logger.error("%s: %r %s; skipped", line.place, line.text[:200], fault)
+            faults.append(f"{line.place}: {line.text[:200]!r} {fault}")
         elif seed:
             seeds[seed.url] = None
     if not seeds:
-        raise ConfigurationError(f"no seed in {given[:200]!r} can be crawled")
+        why = first_of(faults, 1, "") or "it is empty"
+        raise ConfigurationError(f"no seed in {given[:200]!r} can be crawled: {why}")
+    for text in faults:
+        logger.error("%s; skipped", text)
     return list(seeds)
 
 

@@ -46,6 +46,9 @@ def test_without_a_store_there_is_one_message_and_nothing_is_made(
     ("arguments", "named"),
     [
         (["--seeds", "no-such-file.txt"], "no-such-file.txt"),
+        (["--seeds", "http://"], "'http://' is not an http or https URL"),
+        (["--seeds", "http://h/", "--warc-dir", "/dev/null/x"], "not a directory"),
+        (["--seeds", "http://h/", "--store-dir", "/dev/null"], "not a directory"),
         (["--seeds", "http://h/", "--scope", "galaxy"], "galaxy"),
         (["--seeds", "http://h/", "-s", "FRONTIER_PARTITION=1"], "FRONTIER_PARTITIONS"),
         (["--seeds", "http://h/", "-s", "FRONTIER_BLOOM_CAPACITY=0"], "CAPACITY"),
