@@ -101,7 +101,7 @@ class BlockingSeenTest:
             address = address_of(settings, CALL_TIMEOUT)
             # A call repeated without our knowing would report a new URL as seen.
             self._store = BlockingStore.at(address, CALL_TIMEOUT, repeats=False)
-            memory = self._store.call(Call.command("INFO", "memory"))
+            memory = self._store.command("INFO", "memory")
             check_server(memory, self._store.where)
             self._enter(self._store)
         except BaseException:

@@ -205,7 +205,7 @@ class UniqueItemsPipeline:
         is_there = [(("HGET", keys.counts, "born"), node.keys.born)]
         note = [("HSETNX", keys.items, digest, page), ("HGET", keys.items, digest)]
         try:
-            (found,) = await node.run([Call.txn(is_there, note)])
+            found = await node.answer(Call.txn(is_there, note))
         except StoreError as error:
             node.fail(error)  # Scrapy only logs it, and the page would be acked
             raise

@@ -100,7 +100,7 @@ class StartMiddleware:
                     )
                     session.on_end(UNDONE)
             await node.acks.settle(())
-            await node.run([lock.loaded_call()])
+            await node.answer(lock.loaded_call())
             node.has_seeds = True
         except CloseSpider as error:
             session.end_by_spider(error)
@@ -149,13 +149,13 @@ class StartMiddleware:
         session.start_salt = lock.start_salt
         session.knows_start.set()
         if state == DONE:
-            await session.node.run([lock.release_call()])
+            await session.node.answer(lock.release_call())
             session.node.has_seeds = True
             logger.info("another node of this crawl has loaded the seeds")
             await session.node.tell_if_empty()
             return False
         ask = all_notes_call(session.node.keys)
-        session.deadly = deadly_in((await session.node.run([ask]))[0])
+        session.deadly = deadly_in(await session.node.answer(ask))
         return True
 
     async def _renew(self, lock: SeedLock) -> None:

@@ -221,14 +221,11 @@ def _plan(store: BlockingStore, crawl: StoredCrawl) -> dict[str, Any]:
 
 def _require_committed(store: BlockingStore, keys: CrawlKeys, collection: str) -> None:
     """Raise if payloads of the crawl are uncommitted: nobody could commit them then."""
-    from frontier.collection.rounds import has_rounds
+    from frontier.collection.rounds import is_uncommitted
     from frontier.collection.summary import uncommitted_in
-    from frontier.store.client import Call
 
     within, crawl_id = collection_keys(store, collection), keys.crawl_id
-    waits = Call.command("SISMEMBER", within.uncommitted(), crawl_id)
-    others = uncommitted_in(store, keys)
-    if store.call(waits) or has_rounds(store, within, crawl_id) or others:
+    if is_uncommitted(store, within, crawl_id) or uncommitted_in(store, keys):
         raise CollectionInUse(
             f"the payloads of {crawl_id} are not committed, and cannot be once the "
             "crawl is deleted; first run frontier collection commit, or cancel"

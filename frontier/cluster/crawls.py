@@ -361,7 +361,7 @@ def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> i
     Raises:
         StoreError: The store does not answer.
     """
-    born, marked = store.call(Call.command("HMGET", keys.meta(), "born", "marked"))
+    born, marked = store.command("HMGET", keys.meta(), "born", "marked")
     lost = 0
     for numbers in batches(range(partitions if born and marked else 0), BATCH):
         counts = [keys.partition(number).counts for number in numbers]

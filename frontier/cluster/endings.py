@@ -112,14 +112,13 @@ def reopen(
     if store.call(call) is None:
         return None
     registry = RegistryKeys(keys.namespace).spider(spider)
-    job = job_in(keys, store.call(Call.command("HGET", keys.meta(), "job")))
+    job = job_in(keys, store.command("HGET", keys.meta(), "job"))
     field = "free" if job is None else f"crawl:{job.id}"
-    newest_id = store.call(Call.command("HGET", registry, field)) or b""
+    newest_id = store.command("HGET", registry, field) or b""
     newest = CrawlKeys(keys.namespace, newest_id.decode("utf-8", "replace"))
-    ask = Call.command("HGET", newest.meta(), "state")
-    if newest_id and store.call(ask) == OPEN.encode():
+    if newest_id and store.command("HGET", newest.meta(), "state") == OPEN.encode():
         return newest.crawl_id
-    store.call(Call.command("HSET", registry, field, keys.crawl_id))
+    store.command("HSET", registry, field, keys.crawl_id)
     return keys.crawl_id
 
 

@@ -100,7 +100,7 @@ def crawl_ttl(store: BlockingStore, keys: CrawlKeys) -> float:
 
     This is the setting of its nodes, not of the command.
     """
-    return ttl_of(store.call(Call.command("HGET", keys.meta(), "ttl_ms"))) / 1000
+    return ttl_of(store.command("HGET", keys.meta(), "ttl_ms")) / 1000
 
 
 def remove(

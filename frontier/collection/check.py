@@ -120,7 +120,7 @@ class Check:
                 text = f"{name} is {told[name]:,}, its crawls have {sums[name]:,}"
                 mend = Call.command("HSET", keys.allcounts(), name, sums[name])
                 self._fault(Fault.COUNTS, text, mend)
-        importing = names(self._store.call(Call.command("HKEYS", keys.importing())))
+        importing = names(self._store.command("HKEYS", keys.importing()))
         uncommitted = self._members(keys.uncommitted())
         for members, what in ((uncommitted, "not committed"), (importing, "imported")):
             for name in members:
@@ -151,7 +151,7 @@ class Check:
         if not found:
             return
         name = self._keys.alldupes()
-        owners = self._store.call(Call.command("HMGET", name, *(d for d, _ in found)))
+        owners = self._store.command("HMGET", name, *(d for d, _ in found))
         for (digest, value), owner in zip(found, owners, strict=True):
             example = f"{crawl_id}: {digest.decode('utf-8', 'replace')}"
             if owner is None:
@@ -161,7 +161,7 @@ class Check:
                 self._fault(Fault.UNREADABLE, example)
 
     def _members(self, key: str) -> list[str]:
-        return names(self._store.call(Call.command("SMEMBERS", key)))
+        return names(self._store.command("SMEMBERS", key))
 
     def _scan(self, key: str) -> Iterator[list[tuple[bytes, bytes]]]:
         for chunk in scanned(self._store, key):

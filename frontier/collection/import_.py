@@ -156,8 +156,8 @@ class Import:
         """The names of the crawl's sources, as they were when first asked for."""
         found = self._named.get(crawl_id)
         if found is None:
-            entries = Call.command("LRANGE", self._keys.waczs(crawl_id), 0, -1)
-            found = frozenset(map(filename, self._store.call(entries)))
+            entries = self._store.command("LRANGE", self._keys.waczs(crawl_id), 0, -1)
+            found = frozenset(map(filename, entries))
             self._named[crawl_id] = found
         return found
 
@@ -250,23 +250,21 @@ class Import:
     def _set_progress(self, part: float) -> None:
         shown = f"{part:.6g}"
         name = self._keys.allcounts()
-        self._store.call(Call.command("HSET", name, "updateProgress", shown))
+        self._store.command("HSET", name, "updateProgress", shown)
 
     def _count_removed(self, kept: set[str]) -> None:
         keys = self._keys
-        members = self._store.call(Call.command("SMEMBERS", keys.committed()))
+        members = self._store.command("SMEMBERS", keys.committed())
         removed = [crawl_id for crawl_id in names(members) if crawl_id not in kept]
         sizes = [counted(self._store, keys.counts(each)) for each in removed]
         total = sum(each["totalCrawlSize"] for each in sizes)
-        self._store.call(
-            Call.command(
-                "HSET",
-                keys.allcounts(),
-                "removedCrawls",
-                len(removed),
-                "removedCrawlSize",
-                total,
-            )
+        self._store.command(
+            "HSET",
+            keys.allcounts(),
+            "removedCrawls",
+            len(removed),
+            "removedCrawlSize",
+            total,
         )
 
 
@@ -284,7 +282,7 @@ def conserved(
     if not revisits:
         return 0
     wanted = [each.digest for each in revisits]
-    owners = store.call(Call.command("HMGET", keys.alldupes(), *wanted))
+    owners = store.command("HMGET", keys.alldupes(), *wanted)
     owned = [
         (each, owner.decode("utf-8", "replace"))
         for each, owner in zip(revisits, owners, strict=True)

@@ -130,7 +130,7 @@ def purge(
         # Last: without these names a second run would find nothing to do.
         _forget(store, keys, planned)
         note_change(store, keys)
-    return int(store.call(Call.command("HLEN", keys.alldupes())))
+    return int(store.command("HLEN", keys.alldupes()))
 
 
 def _forget(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
@@ -232,7 +232,7 @@ def _remove(
     store: BlockingStore, keys: CollectionKeys, captures: Captures, hold: Hold | None
 ) -> int:
     """Count the entries of *captures*; with a *hold*, take them out."""
-    crawls = names(store.call(Call.command("SMEMBERS", keys.committed())))
+    crawls = names(store.command("SMEMBERS", keys.committed()))
     count = 0
     for crawl_id in crawls:
         for found in scanned(store, keys.crawl(crawl_id)):
@@ -252,7 +252,7 @@ def _remove(
             gone = [field for field, value in found if is_one(value, captures)]
             count += len(gone)
             if gone and hold is not None:
-                store.call(Call.command("HDEL", key, *gone))
+                store.command("HDEL", key, *gone)
     if count and hold is not None:
         note_change(store, keys)
     return count

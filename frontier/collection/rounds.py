@@ -292,7 +292,7 @@ class Collection(OpenRound):
 
     def uncommitted(self) -> list[str]:
         """The ids of the other crawls that are not committed."""
-        ids = self._store.call(Call.command("SMEMBERS", self._keys.uncommitted()))
+        ids = self._store.command("SMEMBERS", self._keys.uncommitted())
         found = {round_of(one.decode("utf-8", "replace"))[0] for one in ids}
         return sorted(found - {self._crawl_id})
 
@@ -382,14 +382,13 @@ class Collection(OpenRound):
 
 def has_rounds(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> bool:
     """Whether *crawl_id* has a round that is not committed."""
-    rounds = Call.command("HEXISTS", keys.commit_rounds(crawl_id), "open")
-    return bool(store.call(rounds))
+    return bool(store.command("HEXISTS", keys.commit_rounds(crawl_id), "open"))
 
 
 def is_uncommitted(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> bool:
     """Whether *crawl_id*, or a round of it, is not committed."""
-    is_one = Call.command("SISMEMBER", keys.uncommitted(), crawl_id)
-    return bool(store.call(is_one)) or has_rounds(store, keys, crawl_id)
+    is_one = bool(store.command("SISMEMBER", keys.uncommitted(), crawl_id))
+    return is_one or has_rounds(store, keys, crawl_id)
 
 
 class Hold:
@@ -406,7 +405,7 @@ class Hold:
         Raises:
             CollectionInUse: Another process may have had it meanwhile.
         """
-        holder = self._store.call(Call.command("GET", self._key))
+        holder = self._store.command("GET", self._key)
         if holder != self._token.encode() or not self._is_taken():
             raise CollectionInUse(BUSY)
 

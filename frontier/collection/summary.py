@@ -122,7 +122,7 @@ def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
 def runs(store: BlockingStore, namespace: str, crawl_id: str) -> bool:
     """Whether the crawl is open, so that its nodes may still add to the index."""
     meta = CrawlKeys(namespace, crawl_id).meta()
-    return bool(store.call(Call.command("HGET", meta, "state")) == b"open")
+    return bool(store.command("HGET", meta, "state") == b"open")
 
 
 def uncommitted_in(store: BlockingStore, crawl: CrawlKeys) -> list[str]:
@@ -184,8 +184,7 @@ def scanned(store: BlockingStore, key: str) -> Iterator[list[tuple[bytes, bytes]
     """The fields and values of the hash *key*, some at a time; some may come twice."""
     cursor = b"0"
     while True:
-        call = Call.command("HSCAN", key, cursor, "COUNT", CHUNK)
-        cursor, found = store.call(call)
+        cursor, found = store.command("HSCAN", key, cursor, "COUNT", CHUNK)
         yield pairs(found)
         if int(cursor) == 0:
             return
@@ -193,7 +192,7 @@ def scanned(store: BlockingStore, key: str) -> Iterator[list[tuple[bytes, bytes]
 
 def counted(store: BlockingStore, key: str) -> dict[str, int]:
     """The `COUNTS` in the hash *key*."""
-    values = store.call(Call.command("HMGET", key, *COUNTS))
+    values = store.command("HMGET", key, *COUNTS)
     return dict(zip(COUNTS, map(whole, values), strict=True))
 
 
@@ -206,7 +205,7 @@ def note_change(store: BlockingStore, keys: CollectionKeys) -> None:
     """Note that the collection *keys* was changed just now."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     stamp = now.replace("+00:00", "Z")
-    store.call(Call.command("SET", keys.updated(), stamp))
+    store.command("SET", keys.updated(), stamp)
 
 
 def _crawl(
@@ -222,7 +221,7 @@ def _crawl(
     parts = [round_id(crawl_id, n) for n in (number - 1, number) if n > 0]
     held, figures = [], Counter[str]()
     for each in (crawl_id, *parts):
-        held.append(store.call(Call.command("HLEN", keys.crawl(each))))
+        held.append(store.command("HLEN", keys.crawl(each)))
         figures.update(counted(store, keys.counts(each)))
     digests = sum(held)
     is_committed = bool(parts) or state == "committed"

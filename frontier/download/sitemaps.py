@@ -134,7 +134,7 @@ class Sitemaps:
         """Find which of *found* have other dates than when *url* was last read."""
         node = self._session.node
         try:
-            (state,) = await node.run([Call.command("HGET", node.keys.sitemaps(), url)])
+            state = await node.answer(Call.command("HGET", node.keys.sitemaps(), url))
         except StoreRefused as error:
             self._fault(url, f"what it named before is not known: {error}")
             state = None
@@ -160,7 +160,7 @@ class Sitemaps:
         await node.outbox.flush()
         note = ("HSET", node.keys.sitemaps(), url, state)
         try:
-            await node.run([Call.txn(is_same(node.keys), [note])])
+            await node.answer(Call.txn(is_same(node.keys), [note]))
         except StoreRefused as error:
             self._fault(url, f"what it names cannot be remembered: {error}")
 

@@ -195,7 +195,7 @@ def _traps(
         partition = partition_of(group.host, shape.config.partitions)
         mark = seen_hash(f"{group.kind} {group.name}".encode("utf-8", "replace"))
         name = shape.keys.partition(partition).groups
-        traps.learn(group, whole(store.call(Call.command("HGET", name, str(mark)))))
+        traps.learn(group, whole(store.command("HGET", name, str(mark))))
     return traps
 
 
@@ -210,7 +210,7 @@ def _places(
 
     def listed(command: str, key: str, window: int = WINDOW) -> Iterator[bytes]:
         first = 0
-        while some := store.call(Call.command(command, key, first, first + window - 1)):
+        while some := store.command(command, key, first, first + window - 1):
             yield from some
             progress()
             first += len(some)
@@ -238,7 +238,7 @@ def _places(
         if not (shape.config.queue_key in SPREAD or of_queue.partition("~")[0] == own):
             continue
         key = keys.ready(queue)
-        length = int(store.call(Call.command("LLEN", key)))
+        length = int(store.command("LLEN", key))
         for place, item in enumerate(listed("LRANGE", key), 1):
             if record := read(queue, item):
                 tries = deliveries(item)

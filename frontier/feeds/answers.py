@@ -281,14 +281,14 @@ class Answers:
         for first in range(0, len(every), MOST_IDS):
             some = every[first : first + MOST_IDS]
             claim = claim_call(node.keys, site, place.number, place.feed, some)
-            (letters,) = await node.run([claim])
+            letters = await node.answer(claim)
             for key, letter in zip(some, letters.decode(), strict=True):
                 if letter == "y":
                     ours.append(pages[key])
                     if page := known.pages.get(key):
                         tried += [key, pack(page.tried_in(place.number, known.wait_s))]
         if tried:
-            await node.run([Call.command("HSET", node.keys.failed(site), *tried)])
+            await node.answer(Call.command("HSET", node.keys.failed(site), *tried))
         return ours
 
     def _again(self, pages: Mapping[bytes, FailedPage], place: Place) -> list[Request]:

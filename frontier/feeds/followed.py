@@ -69,7 +69,7 @@ def followed(
         )
         feeds = read_config(config)
         fields = [f"feed:{feed_field(url)}" for url in feeds] or ["feed"]
-        records = store.call(Call.command("HMGET", keys.site(name), *fields))
+        records = store.command("HMGET", keys.site(name), *fields)
         told = [
             FollowedFeed(
                 read_feed(url, record), implied, str(exclusions.why(url) or "")

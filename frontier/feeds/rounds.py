@@ -169,8 +169,8 @@ class Rounds(Emitter):
         sites, before = self._live.value, self._told
         if sites is None or sites is before:
             return
-        (members,) = await self._node.run(
-            [Call.command("ZRANGE", self._keys.sites(), 0, -1)]
+        members = await self._node.answer(
+            Call.command("ZRANGE", self._keys.sites(), 0, -1)
         )
         gone = sorted({name.decode() for name in members} - sites.keys())
         calls = {name: end_call(self._keys, name) for name in gone}
@@ -193,7 +193,7 @@ class Rounds(Emitter):
         """Take sites that are due; return the seconds until there is more to do."""
         if self._node.controls.paused or self._node.outbox.pending > MAX_PENDING:
             return PAUSE
-        (reply,) = await self._node.run([due_call(self._keys, TAKEN)])
+        reply = await self._node.answer(due_call(self._keys, TAKEN))
         due = due_of(reply)
         if due.now >= self._node.end_of_crawl.until:
             logger.info("no further round begins: FRONTIER_RECRAWL_UNTIL has passed")
@@ -202,7 +202,7 @@ class Rounds(Emitter):
         for name in due.names:
             if self._stopped.is_set():
                 break
-            (reply,) = await self._node.run([take_call(self._keys, name, look_ms)])
+            reply = await self._node.answer(take_call(self._keys, name, look_ms))
             if taken := taken_of(reply):
                 await self._emit(name, taken)
         if due.names:
@@ -222,7 +222,7 @@ class Rounds(Emitter):
             for what in ("feed", "at", "asked")
         ]
         read = Call.command("HMGET", self._keys.site(name), *(fields or ["feed"]))
-        (found,) = await self._node.run([read])
+        found = await self._node.answer(read)
         asked = []
         exclusions = self._session.component(LeftOut).exclusions
         for number, url in enumerate(taken.feeds):
@@ -241,7 +241,7 @@ class Rounds(Emitter):
             asked.append(feed_field(url))
         await self._node.outbox.flush()
         note = note_call(self._keys, name, taken.number, asked=asked)
-        await self._node.run([note])
+        await self._node.answer(note)
         self._crawler.stats.inc_value("frontier/feeds/rounds")
         told = logging.INFO if asked else logging.DEBUG
         logger.log(

@@ -20,7 +20,7 @@ from frontier.metrics.exposition import Families, Metric, families
 from frontier.metrics.figures import FIGURES
 from frontier.model import frozen
 from frontier.status.validate import whole
-from frontier.store.client import Call, information
+from frontier.store.client import information
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +54,7 @@ class StoreMemory:
         Raises:
             StoreError: The store does not answer, or with an error.
         """
-        found = information(store.call(Call.command("INFO", "memory")))
+        found = information(store.command("INFO", "memory"))
         return cls(whole(found.get("used_memory")), whole(found.get("maxmemory")))
 
 

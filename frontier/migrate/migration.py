@@ -146,7 +146,7 @@ class Migration:
         left: LeftOut,
         on_wait: Callable[[], None],
     ) -> None:
-        check_server(store.call(Call.command("INFO", "memory")), store.where)
+        check_server(store.command("INFO", "memory"), store.where)
         self._crawler = crawler
         self._store = store
         self._server = server
@@ -317,5 +317,6 @@ class Migration:
         tested = [fault.tested for fault in faults if fault.tested is not None]
         made = [one for facts in tested for one in others_fingerprints(*facts)]
         if marks := marks_of(made):
-            call = Call.command("SREM", self._keys.imported(), *marks)
-            self.filter.unfetched += self._store.call(call)
+            self.filter.unfetched += self._store.command(
+                "SREM", self._keys.imported(), *marks
+            )

@@ -142,7 +142,7 @@ class Source:
         """Start URLs that nobody has taken."""
 
     def _kind(self, key: str, *allowed: bytes) -> bytes:
-        kind: bytes = self._store.call(Call.command("TYPE", key))
+        kind: bytes = self._store.command("TYPE", key)
         if kind in {*allowed, b"none"}:
             return kind
         shown = printable(key[:200])
@@ -160,7 +160,7 @@ class Source:
 
     def _size(self, key: str) -> int:
         command = SIZES.get(self._kinds[key])
-        return int(self._store.call(Call.command(command, key))) if command else 0
+        return int(self._store.command(command, key)) if command else 0
 
     def has_changed(self) -> bool:
         """Whether there is more or less in it by now: somebody crawls with it."""
@@ -183,8 +183,9 @@ class Source:
         """The fingerprints in the filter, some at a time, and some perhaps twice."""
         cursor = b"0" if self.seen else None
         while cursor is not None:
-            call = Call.command("SSCAN", self.keys.seen, cursor, "COUNT", WINDOW)
-            cursor, found = self._store.call(call)
+            cursor, found = self._store.command(
+                "SSCAN", self.keys.seen, cursor, "COUNT", WINDOW
+            )
             cursor = cursor if int(cursor) else None
             yield found
 

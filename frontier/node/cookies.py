@@ -100,7 +100,7 @@ class Cookies(Part):
             return None
         era, version = self.era, self._versions.get(jar.name, 0)
         read = Call.command("HGETALL", self._keys.jar(jar.name))
-        (reply,) = await self._outage_retry.retry([read])
+        reply = await self._outage_retry.answer(read)
         jar.version, jar.era = version, era
         return {_text(field): _text(value) for field, value in reply.items()}
 

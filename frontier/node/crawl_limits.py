@@ -221,7 +221,7 @@ class Spending(Part):
             waiting = 0 if inbox.stopped else len(inbox)
             self._allowed = min(self._allowed, waiting)
             call = self._call(counts, waiting - self._allowed)
-            (reply,) = await self._outage_retry.retry([call])
+            reply = await self._outage_retry.answer(call)
             state, limit, granted = reply
             self._allowed += int(granted)
             if granted:

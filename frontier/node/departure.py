@@ -244,7 +244,7 @@ class Leaving:
             return gone
         logger.info("the crawl %s has ended; nothing is queued", self._keys.crawl_id)
         ask = Call.command("HLEN", self._keys.nodes())
-        (left,) = await self._node.outage_retry.retry([ask])
+        left = await self._node.outage_retry.answer(ask)
         return replace(gone, state=crawls.FINISHED, left=left)
 
     async def _conclude(self) -> None:

@@ -235,7 +235,7 @@ class Fetched(Part):
     """
 
     def __init__(self, node: Node) -> None:
-        self._run = node.outage_retry.retry
+        self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._partitions = node.config.partitions
         self._origin = ""
@@ -253,7 +253,7 @@ class Fetched(Part):
             StoreUnavailable: The store does not answer.
         """
         told = Call.command("HGET", self._keys.meta(), "fetched")
-        found = (await self._run([told]))[0] or b""
+        found = await self._outage_retry.answer(told) or b""
         words = found[:MAX_ORIGINS].decode("utf-8", "replace").split(" ")
         return [w for w in words if w.startswith(("http://", "https://"))]
 
@@ -268,17 +268,21 @@ class Fetched(Part):
         if self._origin and not self._stored:
             keys = self._keys
             told: list[Argument] = [keys.born, self._origin[:MAX_ORIGIN], MAX_ORIGINS]
-            await self._run([Call.to("crawl_fetched", [keys.meta()], told)])
+            call = Call.to("crawl_fetched", [keys.meta()], told)
+            await self._outage_retry.answer(call)
             self._stored = True
 
     async def without(self) -> tuple[int, int] | None:
         """How many requests were queued and given up; `None` if a page was fetched."""
         if self._origin:
             return None
-        (told,) = await self._run([Call.command("HGET", self._keys.meta(), "fetched")])
+        ask = Call.command("HGET", self._keys.meta(), "fetched")
+        told = await self._outage_retry.answer(ask)
         if told is not None:
             return None
         queued = dead = 0
-        async for _, scan in scans(self._run, self._keys, self._partitions):
+        async for _, scan in scans(
+            self._outage_retry.retry, self._keys, self._partitions
+        ):
             queued, dead = queued + scan.pushed, dead + scan.dead
         return queued, dead

@@ -108,7 +108,7 @@ class AddressClasses(Part):
             then.insert(0, (note, meta, f"address:{kind}", how))
         began = self._clock()
         call = Call.txn(is_same(self._keys), then)
-        (replies,) = await self._outage_retry.retry([call])
+        replies = await self._outage_retry.answer(call)
         self._asked = began
         if replies is None:  # the crawl is lost, which its heartbeat tells
             return

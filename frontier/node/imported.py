@@ -41,7 +41,7 @@ class Imported(Part):
     @override
     async def learn(self) -> None:
         """Learn whether there is a filter; an import has each node learn it."""
-        (found,) = await self._outage_retry.retry([about_call(self._keys)])
+        found = await self._outage_retry.answer(about_call(self._keys))
         self._is_there = found is not None
 
     @override

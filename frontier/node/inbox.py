@@ -294,7 +294,7 @@ class Inbox:
 
     async def _heed_hints(self) -> None:
         call = hints.take_call(self._keys, self._node.config.node_id)
-        (reply,) = await self._outage_retry.retry([call])
+        reply = await self._outage_retry.answer(call)
         for partition, queue in hints.read(reply, self._node.config.partitions):
             self.heed(partition, queue)
 

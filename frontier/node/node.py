@@ -123,6 +123,8 @@ class Node:
     outage_retry: OutageRetry
     run: Callable[..., Awaitable[list[Any]]]
     """Runs calls that may be executed twice, however long the store is silent."""
+    answer: Callable[[Call], Awaitable[Any]]
+    """The same for a single call, whose reply it returns."""
     shape: Mapping[str, Any]
     """The settings with which the crawl was created, or has to agree."""
     membership: Membership
@@ -240,7 +242,6 @@ class Node:
         revive = self._server.revive if self._server.embedded else None
         self.outage_retry = OutageRetry(self.store, revive)
         self.opened.callback(self.outage_retry.stop)
-        self.run = self.outage_retry.retry
 
     async def _start(self) -> None:
         """Build the node, take a place in the ring, and start the loops."""
@@ -284,6 +285,7 @@ class Node:
         is reached through the node's attributes; nothing runs before the `loops` do.
         """
         config, keys, outage_retry = self.config, self.keys, self.outage_retry
+        self.run, self.answer = outage_retry.retry, outage_retry.answer
         ttl, partitions = config.lease_ttl, config.partitions
         member = Member(config.node_id, config.node_weight)
         of_ring = (outage_retry.call, keys, member, partitions)
@@ -583,7 +585,7 @@ class Node:
             return ORDERS["cancel"]
         if state == LIMIT:
             ask = Call.command("HGET", self.keys.meta(), "limit")
-            limit = ((await self.run([ask]))[0] or b"").decode("utf-8", "replace")
+            limit = (await self.answer(ask) or b"").decode("utf-8", "replace")
             reason, text = reason_of(limit), described(limit)
             return AT_LIMIT.of(crawl=crawl_id, reason=reason, described=text)
         counts = await self.fetched.without()

@@ -163,6 +163,6 @@ class Reclaim:
         names = sorted(holders)
         if not names:
             return {}
-        (notes,) = await self._outage_retry.retry([notes_call(self._keys, names)])
+        notes = await self._outage_retry.answer(notes_call(self._keys, names))
         found = zip(names, map(ran_of, notes), strict=True)
         return {name: ran for name, ran in found if ran}

@@ -81,12 +81,12 @@ def delete_crawl(
     begin_removal(store, keys, "deleting_ms", ttl=ttl)
     count = _unlink(store, keys, lambda number, what: (number, what) != (None, "meta"))
     runs = _forget_jobs(store, RegistryKeys(keys.namespace).spider(spider), keys)
-    born = store.call(Call.command("HGET", keys.meta(), "born"))
+    born = store.command("HGET", keys.meta(), "born")
     if born:  # so that its journals are not taken for those of a lost crawl
         deleted = RegistryKeys(keys.namespace).deleted()
-        store.call(Call.command("SADD", deleted, born))
+        store.command("SADD", deleted, born)
     store.call(forget_call(keys.namespace, keys.crawl_id))
-    count += store.call(Call.command("UNLINK", keys.meta()))
+    count += store.command("UNLINK", keys.meta())
     return Deleted(count, runs)
 
 
@@ -115,7 +115,7 @@ def _unlink(
 
 def _forget_jobs(store: BlockingStore, name: str, keys: CrawlKeys) -> int:
     """Forget jobs and runs that lead to the crawl; a late node begins the next one."""
-    entries = pairs(store.call(Call.command("HGETALL", name)))
+    entries = pairs(store.command("HGETALL", name))
     of_it = [
         entry
         for entry, value in entries

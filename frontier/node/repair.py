@@ -39,7 +39,6 @@ from frontier.store.keys import CrawlKeys, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
 
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
@@ -90,7 +89,7 @@ class Repair:
     """
 
     def __init__(self, store: BlockingStore, namespace: str, crawl_id: str) -> None:
-        self._store = store
+        self._store, self._ask = store, store.command
         keys = CrawlKeys(namespace, crawl_id)
         if fault := wrong_type(keys.meta(), self._ask("TYPE", keys.meta())):
             reason = f"{fault}; its settings are gone, and nothing can be repaired"
@@ -100,9 +99,6 @@ class Repair:
         self.partitions = crawl.config.partitions
         self._tiers: SeenConfig = seen_config(crawl.config)
         self.outcome = Repaired(crawl_id)
-
-    def _ask(self, *words: Any) -> Any:
-        return self._store.call(Call.command(*words))
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Repaired:
         """Repair it; *progress* is told how many partitions are done.
@@ -154,8 +150,8 @@ class Repair:
                 self._ask("DEL", name)
             cost = kind_of(self._keys.controls()).cost
             self._tell("controls", f"{faults[0][1]}; {cost}")
-        guard = Call.command("SISMEMBER", self._keys.imported(), GUARD)
-        if self._store.call(about_call(self._keys)) and not self._store.call(guard):
+        has_guard = self._ask("SISMEMBER", self._keys.imported(), GUARD)
+        if self._store.call(about_call(self._keys)) and not has_guard:
             self._ask("HDEL", meta, FIELD)
             cost = "repeat frontier migrate, or what was seen before is fetched again"
             self._tell("imported", cost)

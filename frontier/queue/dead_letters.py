@@ -68,7 +68,7 @@ def letters(
         for first in range(0, min(count, room), CHUNK):
             last = min(first + CHUNK, count, room) - 1
             name = keys.partition(partition).dead
-            for value in store.call(Call.command("LRANGE", name, first, last)):
+            for value in store.command("LRANGE", name, first, last):
                 yield letter(partition, value)
         room -= min(count, room)
 

@@ -242,7 +242,7 @@ def forget(
     found: set[str] = set()
     for number, names in _places(config, hosts).items():
         key = keys.partition(number).hosts
-        stored = store.call(Call.command("HGETALL", key))
+        stored = store.command("HGETALL", key)
         for host, record in failed(stored).items():
             if not hosts or host in names:
                 found.add(host)

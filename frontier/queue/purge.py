@@ -127,9 +127,7 @@ def _sweep(
 ) -> None:
     """Take what *is_meant* by its URL out of a list, or make it due *sooner*."""
     first = 0
-    while items := store.call(
-        Call.command("LRANGE", place.key, first, first + WINDOW - 1)
-    ):
+    while items := store.command("LRANGE", place.key, first, first + WINDOW - 1):
         urls = [place.url(one) for one in items]
         chosen = [
             one
@@ -164,7 +162,7 @@ class Hastening:
     def run(self, partitions: Sequence[int]) -> Iterator[int]:
         """Look at *partitions*; yield each when it is done."""
         for found in buckets_in(self._store.run, self._keys, partitions):
-            seconds, micros = self._store.call(Call.command("TIME"))
+            seconds, micros = self._store.command("TIME")
             now = int(seconds) * 1000 + int(micros) / 1000
             keys, sooner = found.keys, bucket_of(now, now)[0]
             self.done.is_next = False
@@ -221,7 +219,7 @@ class Purge:
         return self.outcome
 
     def _queue(self, keys: PartitionKeys, queue: str, *, dry: bool) -> None:
-        length = int(self._store.call(Call.command("LLEN", keys.ready(queue))))
+        length = int(self._store.command("LLEN", keys.ready(queue)))
         self.outcome.queued += length
         whole = self._is_whole(queue)
         if whole and dry:
@@ -235,7 +233,7 @@ class Purge:
     def _bucket(self, keys: PartitionKeys, bucket: str, *, dry: bool) -> None:
         """Look at what is not due yet."""
         place = _List(keys.due, bucket, keys.waiting(bucket), "waiting")
-        self.outcome.queued += self._store.call(Call.command("LLEN", place.key))
+        self.outcome.queued += self._store.command("LLEN", place.key)
         self._some(keys, place, dry=dry)
 
     def _is_whole(self, queue: str) -> bool:

@@ -132,17 +132,17 @@ class StartFeed(Emitter):
         try:
             return 0.0 if await self._take() else PAUSE
         finally:
-            await self._node.run([self._lock.done_call()])
+            await self._node.answer(self._lock.done_call())
 
     async def _count(self) -> int:
         """How many entries there are."""
-        (count,) = await self._node.run([Call.command(KINDS[self._kind][0], self._key)])
+        count = await self._node.answer(Call.command(KINDS[self._kind][0], self._key))
         return int(count)
 
     async def _take(self) -> int:
         _, read, remove = KINDS[self._kind]
         some = [self._batch] if self._kind == "set" else [0, self._batch - 1]
-        (entries,) = await self._node.run([Call.command(read, self._key, *some)])
+        entries = await self._node.answer(Call.command(read, self._key, *some))
         for entry in entries:
             for request in self._requests(entry):
                 self._crawler.engine.crawl(request)

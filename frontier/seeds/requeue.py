@@ -20,7 +20,6 @@ from frontier.queue.hosts import forget
 from frontier.queue.priority import split_name
 from frontier.seeds.seeder import tell_holders
 from frontier.seen.seen_set import stored_crawl
-from frontier.store.client import Call
 from frontier.urls.partition import SPREAD, host_of_shard, queue_key
 
 if TYPE_CHECKING:
@@ -83,8 +82,8 @@ def requeue(
 
 def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
     """Let *crawl* be resumed if it is finished; return what its nodes will join."""
-    meta = Call.command("HGET", crawl.keys.meta(), "spider")
-    spider = (store.call(meta) or b"").decode("utf-8", "replace")
+    stored = store.command("HGET", crawl.keys.meta(), "spider") or b""
+    spider = stored.decode("utf-8", "replace")
     return reopen(store, crawl.keys, spider, ttl=LEAVING_S)
 
 

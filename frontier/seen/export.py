@@ -144,7 +144,7 @@ def _exported(
     for generation, made in enumerate(filters):
         for at in range(0, -(-made.bits // 8), BLOCK_BYTES):
             name, end = keys.bloom(generation), at + BLOCK_BYTES - 1
-            data = store.call(Call.command("GETRANGE", name, at, end))
+            data = store.command("GETRANGE", name, at, end)
             if data.strip(b"\0"):
                 yield ["bits", number, generation, at, data]
     while tiers.has_set and bucket < layout.buckets:
@@ -266,7 +266,7 @@ class Import:
         if not NAME.fullmatch(crawl_id):
             raise ConfigurationError(f"{crawl_id[:200]!r} cannot be the id of a crawl")
         keys = CrawlKeys(namespace, crawl_id, secrets.token_hex(8))
-        if store.call(Call.command("EXISTS", keys.meta())):
+        if store.command("EXISTS", keys.meta()):
             raise ConfigurationError(
                 f"there is a crawl {crawl_id} already; import with --crawl {crawl_id}"
             )
@@ -307,7 +307,7 @@ class Import:
                     if tiers.has_set:  # what only they have counts as given up
                         inside = in_bloom(tiers, SeenLayout(blooms=blooms, last=last))
                         fields += ["era", 1, "lost_from", inside]
-                    store.call(Call.command("HSET", keys.seen, *fields))
+                    store.command("HSET", keys.seen, *fields)
             elif kind == "bits":
                 generation, at, data = rest
                 blooms, _ = self._filters.get(number, (0, 0))
@@ -315,7 +315,7 @@ class Import:
                 if at + len(data) > -(-bits // 8):
                     reason = "has bits outside of its filters"
                     raise ConfigurationError(f"{self._path} {reason}")
-                store.call(Call.command("SETRANGE", keys.bloom(generation), at, data))
+                store.command("SETRANGE", keys.bloom(generation), at, data)
             else:
                 seeder.push(
                     (number, Push(TEST, mark, "", 0, b"", mark)) for mark in rest[0]

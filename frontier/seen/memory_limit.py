@@ -103,7 +103,7 @@ class SeenMemoryLimit:
         """Drop a set; not if it was dropped before, or an older one is there yet."""
         args = [layout.era, in_bloom(self._tiers, layout)]
         call = Call.to("seen_give_up", [self._keys.partition(number).seen], args)
-        (has_given_up,) = await self._outage_retry.retry([call])
+        has_given_up = await self._outage_retry.answer(call)
         if has_given_up:
             what = "the set of partition %d was given up (%d)"
             logger.info(what, number, layout.count)
@@ -113,8 +113,8 @@ class SeenMemoryLimit:
         for first in range(0, buckets, MAX_KEYS):
             last = min(first + MAX_KEYS, buckets)
             names = [keys.bucket(era, n) for n in range(first, last)]
-            await self._outage_retry.retry([Call.command("UNLINK", *names)])
-        await self._outage_retry.retry([Call.command("HDEL", keys.seen, "old")])
+            await self._outage_retry.answer(Call.command("UNLINK", *names))
+        await self._outage_retry.answer(Call.command("HDEL", keys.seen, "old"))
 
     def _warn(self) -> None:
         if not self._warned:

@@ -116,8 +116,8 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
     """
     keys = CrawlKeys(namespace, crawl_id)
     names = ("state", "spider", "shape", "removed_ms", "born", "schema")
-    state, spider, text, removed, born, schema = store.call(
-        Call.command("HMGET", keys.meta(), *names)
+    state, spider, text, removed, born, schema = store.command(
+        "HMGET", keys.meta(), *names
     )
     if state is None:
         raise UnknownCrawl(namespace, crawl_id)

@@ -166,7 +166,7 @@ async def _look_for_leftovers(
         kind, was_taken = await node.run([Call.command("TYPE", key), asked])
         if kind not in SIZES or was_taken:
             continue
-        (size,) = await node.run([Call.command(SIZES[kind], key)])
+        size = await node.answer(Call.command(SIZES[kind], key))
         logger.warning(
             "scrapy-redis has left %r on the server: %d %s",
             printable(key),

@@ -72,7 +72,7 @@ DAMAGED = "damaged"
 
 def list_crawls(store: BlockingStore, namespace: str) -> list[CrawlSummary]:
     """The crawls of *namespace*, the newest first."""
-    names = store.call(Call.command("SMEMBERS", RegistryKeys(namespace).crawls()))
+    names = store.command("SMEMBERS", RegistryKeys(namespace).crawls())
     crawl_ids = sorted(name.decode("utf-8", "replace") for name in names)
     replies = store.run(
         [

@@ -426,12 +426,16 @@ class BlockingStore:
         """Send one call and return its reply; raises as `run` does."""
         return self.run([call])[0]
 
+    def command(self, *parts: Argument) -> Any:
+        """Send the command *parts* and return its reply; raises as `run` does."""
+        return self.run([Call(parts)])[0]
+
     def runs(self) -> str:
         """The run ids of the servers; raises as `run` does.
 
         If they change, the servers may have forgotten what they had confirmed.
         """
-        return str(self.call(Call.command("INFO", "server"))["run_id"])
+        return str(self.command("INFO", "server")["run_id"])
 
     def scan(self, pattern: str) -> Iterator[bytes]:
         """The keys that match *pattern*, some perhaps twice; raises as `run` does.
@@ -439,7 +443,7 @@ class BlockingStore:
         The primaries of a cluster are scanned one after the other. A key that moves to
         another one meanwhile may be missed.
         """
-        self.call(Call.command("PING"))  # from now on a cluster's servers are known
+        self.command("PING")  # from now on a cluster's servers are known
         for server in self._router.servers:
             cursor = b"0"
             while True:

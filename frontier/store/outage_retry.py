@@ -93,6 +93,10 @@ class OutageRetry:
             except StoreUnavailable:
                 await asyncio.sleep(next(waits))
 
+    async def answer(self, call: Call) -> Any:
+        """The reply to *call*, which may happen twice, however long it takes."""
+        return (await self.retry([call]))[0]
+
     async def call(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls*, which must not happen twice.
 

@@ -110,7 +110,6 @@ class Parts(Node):
         super().__init__(config, {}, Owner(), spider="site")
         self.keys, self.store = crawl, store
         self.outage_retry = options.get("outage_retry") or OutageRetry(store)
-        self.run = self.outage_retry.retry
         self.monotonic = Clock()
         self.host_concurrency = Allowance(size, cap)
         self.became_ready = []

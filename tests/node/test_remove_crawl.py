@@ -20,6 +20,7 @@ from frontier.node.remove_crawl import (
 )
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
+from frontier.store.calls import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
 from tests.store.test_keys import names_of
 
@@ -153,6 +154,9 @@ class CutOff:
 
     def call(self, call):
         return self.run([call])[0]
+
+    def command(self, *parts):
+        return self.call(Call(parts))
 
 
 async def test_a_deletion_that_is_cut_off_anywhere_can_be_repeated(

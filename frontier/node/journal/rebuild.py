@@ -230,8 +230,9 @@ class Rebuild:
 
     def _begin(self) -> None:
         meta = self._keys.meta()
-        read = Call.command("HMGET", meta, "state", "born", "schema")
-        state, born, schema = self._store.call(read)
+        state, born, schema = self._store.command(
+            "HMGET", meta, "state", "born", "schema"
+        )
         if state is not None:
             check_schema(self._keys.crawl_id, schema)
         # "rebuilt": its name in the collection belongs to the store that was lost.
@@ -243,16 +244,16 @@ class Rebuild:
             self._mark(born)
             spider = self._header.spider
             self._store.call(open_call(self._keys, shape, spider, self._job))
-            self._store.call(Call.command("HSET", meta, *facts))
+            self._store.command("HSET", meta, *facts)
             registry = RegistryKeys(self._keys.namespace).crawls()
-            self._store.call(Call.command("SADD", registry, self._keys.crawl_id))
+            self._store.command("SADD", registry, self._keys.crawl_id)
         elif state != REBUILDING.encode():
             if not lost_partitions(self._store, self._keys, self._partitions):
                 raise ConfigurationError(
                     f"the crawl {self._keys.crawl_id} is in the store already; "
                     "a crawl is rebuilt only where it was lost"
                 )
-            self._store.call(Call.command("HSET", meta, *facts))
+            self._store.command("HSET", meta, *facts)
         if born:
             self._mark(born)
             mark_now(self._store, self._keys, self._partitions)
@@ -273,7 +274,7 @@ class Rebuild:
         numbered = re.fullmatch(re.escape(spider) + r"-([0-9]{1,15})", name)
         if numbered:
             registry = RegistryKeys(self._keys.namespace).spider(spider)
-            serial = self._store.call(Call.command("HGET", registry, "serial"))
+            serial = self._store.command("HGET", registry, "serial")
             last = max(int(serial or 0), int(numbered[1]))
             calls.append(Call.command("HSET", registry, "serial", last))
             calls.append(Call.command("HSETNX", registry, "open", name))
@@ -288,7 +289,7 @@ class Rebuild:
         ]
         self._store.run(calls)
         # Last, and on its own: on a cluster the calls of one run have no order.
-        self._store.call(Call.command("HSET", self._keys.meta(), "state", "open"))
+        self._store.command("HSET", self._keys.meta(), "state", "open")
 
     def _counted(self, what: str) -> int:
         calls = [
