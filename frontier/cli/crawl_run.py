@@ -34,7 +34,7 @@ from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.sections import one_line
 from frontier.status.snapshot import crawl_entered
-from frontier.status.text import duration, first_of
+from frontier.status.text import counted, duration, first_of
 from frontier.status.validate import printable
 from frontier.status.watch import Watch
 from frontier.store.address import ENVIRONMENT
@@ -257,16 +257,20 @@ def run(plan: Plan) -> Outcome:
                 return None if found is None else Watch(store, namespace, found)
 
             watch: Watch | None = None
+            many = counted(plan.nodes, "node")
+            begun = f"spider {plan.spider}, {many}; their logs are in {plan.log_dir}"
 
             def look() -> tuple[str, str]:
                 """How the crawl is doing, in a line, and what its nodes wait for."""
                 nonlocal watch
                 lasts = duration(time.time() - started)
                 try:
-                    watch = watch or entered()
+                    known, watch = watch, watch or entered()
                     if watch is None:
                         return f"starting the nodes, {lasts}", ""
                     crawl = watch.look().crawl
+                    if known is None:
+                        say(f"crawl {crawl.crawl_id}, {begun}")
                 except StoreUnavailable as error:
                     waits = f"the nodes wait: {error}"
                     return f"{lasts}  {waits}", waits

@@ -70,12 +70,12 @@ def _by_queue(seen: CrawlSnapshot) -> TimeLeft:
     # Rounded as it is shown: what is shown as 0.0/s is no change.
     shrinks, over = round(pace.done - pace.queued, 1), f"over {duration(span)}"
     if shrinks <= 0:
-        what = f"grows by {-shrinks:,.1f}/s" if shrinks else "does not shrink"
+        what = f"grew by {-shrinks:,.1f}/s" if shrinks else "did not shrink"
         return TimeLeft(None, f"unknown: the queue {what} {over}{more}")
     seconds = queued / shrinks
     if seconds > LONGEST_S:
-        return TimeLeft(None, f"unknown: the queue hardly shrinks {over}{more}")
-    basis = f"the queue shrinks by {shrinks:,.1f}/s {over}{more}"
+        return TimeLeft(None, f"unknown: the queue hardly shrank {over}{more}")
+    basis = f"the queue shrank by {shrinks:,.1f}/s {over}{more}"
     return TimeLeft(round(seconds, 1), basis)
 
 

@@ -191,6 +191,8 @@ def progress(watched: Watched) -> Iterator[Row]:
     span = "in a minute" if lately else "from its start"
     text = f"{totals.pages:,}, {size(totals.bytes)}, {rate(pace)} pages/s {span}"
     yield Row("Pages", text)
+    if totals.items:
+        yield Row("Items", f"{totals.items:,}")
     if crawl.state == "open":
         left = watched.time_left
         about = f"about {duration(left.seconds or 0)}: "
@@ -223,11 +225,11 @@ def _node(crawl: CrawlSnapshot, node: NodeView) -> list[Row | str]:
     if figures is None:
         return [node.node_id, node.state, *["-"] * (len(NODE_COLUMNS) - 2)]
     where = f"{figures.machine}, process {figures.pid}" if figures.machine else ""
-    pace = figures.lately.pages if crawl.state == "open" else figures.rate
+    is_at_work = is_there and crawl.state == "open"
     shown: list[Row | str] = [
         Row("", node.node_id, note=where),
         node.state,
-        rate(pace) if is_there or crawl.state != "open" else "-",
+        rate(figures.lately.pages if is_at_work else figures.rate),
         *(f"{n:,}" for n in (figures.pages, figures.new, figures.errors, node.held)),
     ]
     if not is_there:
@@ -621,7 +623,8 @@ def archive(totals: Figures) -> Iterator[Row]:
     text = f"{had.originals:,} originals, {had.revisits:,} revisits ({share})"
     yield Row("Payloads", text)
     volume, saved = had.original_bytes + had.revisit_bytes, had.revisit_bytes
-    text = f"{size(saved)} of {size(volume)} ({percent(saved, volume)})"
+    share = percent(saved, volume)
+    text = f"{size(saved)} of {size(volume)} of payloads ({share}); headers are kept"
     yield Row("Bytes saved", text, _share(saved, volume) if volume else None)
     if had.files:
         files = counted(had.files, "WARC file")

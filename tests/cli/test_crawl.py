@@ -28,14 +28,8 @@ def site(tmp_path):
         yield server
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["crawl", "status"], ["crawl", "list"]],
-)
-def test_without_a_store_there_is_one_message_and_nothing_is_made(
-    frontier, tmp_path, command
-):
-    done = frontier(*command)
+def test_without_a_store_there_is_one_message_and_nothing_is_made(frontier, tmp_path):
+    done = frontier("crawl", "status")
 
     assert done.returncode == 3
     assert str(tmp_path / ".frontier") in one_line(done)
@@ -46,6 +40,7 @@ def test_without_a_store_there_is_one_message_and_nothing_is_made(
     ("arguments", "named"),
     [
         (["--seeds", "no-such-file.txt"], "no-such-file.txt"),
+        (["--spider", "walk"], "no Scrapy project here"),
         (["--seeds", "http://"], "'http://' is not an http or https URL"),
         (["--seeds", "http://h/", "--warc-dir", "/dev/null/x"], "not a directory"),
         (["--seeds", "http://h/", "--store-dir", "/dev/null"], "not a directory"),
@@ -105,6 +100,7 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
         out, err = process.stdout.read(), err + process.stderr.read()
     assert process.returncode == 130, out + err
     assert "seeds.txt:3" in err
+    assert "crawl site-1, spider site, 2 nodes; their logs are in " in err
     assert "interrupted" in err
     interrupted = json.loads(frontier("crawl", "status", "--json").stdout)
     assert interrupted["state"] == "open"

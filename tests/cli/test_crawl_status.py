@@ -18,7 +18,7 @@ from frontier.settings.config import Config
 from frontier.status.back_offs import LeftAlone, together
 from frontier.status.figures import Figures
 from frontier.status.forecast import time_left
-from frontier.status.sections import one_line
+from frontier.status.sections import nodes, one_line
 from frontier.status.views import CrawlSnapshot, NodeView
 from frontier.store.keys import CrawlKeys
 from tests.json_schema import check
@@ -233,6 +233,11 @@ def left_alone(*hosts):
 
 GONE = LeftAlone("gone.example", "unconnected", 61_000 + 300_000, 1)
 SLOW = LeftAlone("slow.example", "throttled", 61_000 + 6 * 3_600_000, 12)
+
+
+def test_a_lost_node_has_the_pace_of_its_whole_run():
+    (row,) = nodes(seen_of([a_node(state="lost")])).table
+    assert row[1:3] == ["lost", "5.0"]
 
 
 def test_the_line_of_a_crawl_says_what_its_nodes_wait_for():

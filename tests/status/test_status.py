@@ -67,6 +67,7 @@ def test_a_first_crawl_has_no_lines_of_zeros():
         "Bytes saved",
         "Looked up",
     }
+    assert titles(later)["Bytes saved"].startswith("0 B of 0 B of payloads (0%);")
     assert titles(later)["Seen, by tier"] == "3 recent (100%)"
     assert titles(later)["Originals found"] == "3 of the same URL (9 B)"
 

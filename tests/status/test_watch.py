@@ -247,9 +247,9 @@ def seen(watch):
     return seen
 
 
-STILL = "unknown: the queue does not shrink over 60 s"
+STILL = "unknown: the queue did not shrink over 60 s"
 SHORT = "unknown: no node has run for 30 s"
-GROWS = "unknown: the queue grows by 5.0/s over 60 s"
+GROWS = "unknown: the queue grew by 5.0/s over 60 s"
 WAITS = "nothing is queued; 3 more wait until they are due"
 PAGES = LimitProgress("pages", "CLOSESPIDER_PAGECOUNT", 120, 1000, 0.12)
 SECONDS = LimitProgress("time", "CLOSESPIDER_TIMEOUT", 60_000, 100_000, 0.6)
@@ -261,7 +261,7 @@ AT_PAGES = "the limit of 1,000 pages at 2.0/s"
     ("view", "seconds", "basis"),
     [
         ({"queued": 5000, "seconds": 20.0}, None, SHORT),
-        ({"queued": 1050, "done": 12}, 87.5, "the queue shrinks by 12.0/s over 60 s"),
+        ({"queued": 1050, "done": 12}, 87.5, "the queue shrank by 12.0/s over 60 s"),
         ({"queued": 9, "done": 1, "more": 6}, None, GROWS),
         ({"queued": 7}, None, STILL),
         ({"queued": 7, "done": 1.0, "more": 1.04}, None, STILL),
