@@ -10,7 +10,6 @@ from fastwarc import ArchiveIterator
 from frontier.cli import app
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.digest_index import decode
-from frontier.errors import SourceBroken
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.collection.samples import (
@@ -220,55 +219,6 @@ def test_broken_wacz_is_reported_and_the_others_are_imported(index, tmp_path):
     assert index.members(index.keys.done()) == {"empty.wacz", "good.wacz"}
 
 
-def test_lines_that_are_wrong_are_named_and_passed_over(index, tmp_path):
-    cdx = tmp_path / "mixed.cdxj"
-    lines = [
-        line(1),
-        "no json at all",
-        'a 20260102030405 {"url": "http://a/"',
-        'a 2026 {"url": "http://a/", "digest": "' + digest(2) + '"}',
-        line(2, digest="crc32:00"),
-        line(3, length="-7"),
-        line(4, digest="-"),
-        'a 20260102030405 ["list"]',
-        line("x" * 1_500_000),
-        line(5, url="urn:text:http://a/"),
-        line(7).replace("20260102030405", "20260230030405", 1),
-        line(6),
-    ]
-    cdx.write_text("\n".join(lines))
-
-    done = index.put(cdx, crawl_id="x")
-
-    assert done.wrong_lines == 9
-    assert "line 2" in done.wrong[0]
-    assert set(index.hash(index.keys.alldupes())) == {digest(1), digest(6)}
-
-
-def test_a_bomb_is_refused(index, tmp_path):
-    bomb = tmp_path / "bomb.cdxj.gz"
-    with gzip.open(bomb, "wb") as file:
-        for _ in range(70):
-            file.write(b"x" * (1 << 20))
-
-    done = index.put(bomb, crawl_id="x")
-
-    assert "bomb" in done.broken[0]
-    assert "100 times" in done.broken[0]
-    assert index.members(index.keys.committed()) == set()
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"resources": 3}', "\x00", "[" * 10**5]
-)
-def test_invalid_manifest_error_names_the_file(index, tmp_path, text):
-    path = tmp_path / "m.json"
-    path.write_text(text)
-
-    with pytest.raises(SourceBroken, match="m.json: "):
-        index.put(path)
-
-
 def test_cdx_of_other_tools_and_crawl_logs(index, tmp_path):
     sha1 = "B7YMOBC5JNPUHQWZ5YIPZCEO4VXXYQFR"
     (tmp_path / "old.cdx").write_text(
@@ -457,11 +407,12 @@ def test_a_payload_that_is_not_whole_has_no_digest(index, tmp_path, record):
 def test_a_warc_of_zstd_frames_is_read_and_an_index_begins_with_what_it_is(
     index, tmp_path
 ):
-    """ipwb's CDXJ has lines of metadata that have no date."""
+    """ipwb's CDXJ has lines of metadata without a date; a text of a page is none."""
     warc, cdxj = tmp_path / "old.warc.zst", tmp_path / "new.cdxj"
     frames([gzip.decompress(a_record(OK + PAYLOAD))], warc)
+    text = line(5, url="urn:text:http://a/")
     cdxj.write_text(
-        f'!context ["http://a/"]\n!meta {{"generator": "ipwb"}}\n{line(1)}\n'
+        f'!context ["http://a/"]\n!meta {{"generator": "ipwb"}}\n{text}\n{line(1)}\n'
     )
 
     done = index.put(warc, cdxj, crawl_id="old")

@@ -214,7 +214,10 @@ VALUE = '0 ["1", false, false, false, true, null, false]'
         (FIELD, "x " + VALUE),
         (FIELD, "0 " + "[" * 2_000),
         (FIELD, "0 null"),
+        (FIELD, VALUE.replace("0 ", "9" * 5_000 + " ")),
         ("[[], {}, 1]", VALUE),
+        ("7", VALUE),
+        ("[" * 100_000, VALUE),
         ("\udcff", VALUE),
     ],
 )

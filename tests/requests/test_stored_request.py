@@ -310,7 +310,7 @@ def test_a_request_whose_callback_would_not_come_back_is_not_stored():
             Recorder(spider).record(Request(URL, callback=function))
 
 
-@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://a.example/", "data:,x"])
+@pytest.mark.parametrize("url", ["FILE:///etc/hostname", "ftp://a.example/", "data:,x"])
 def test_schemes_are_those_that_are_allowed(spider, url):
     with pytest.raises(CodecError, match="not one of FRONTIER_SCHEMES"):
         from_record({"url": url}, spider)
@@ -322,7 +322,19 @@ def test_schemes_are_those_that_are_allowed(spider, url):
     assert from_record(record, spider, allowed).url == Request(url).url
 
 
-@pytest.mark.parametrize("name", sorted(STEERING))
+@each(
+    "name",
+    sorted(
+        {
+            "bindaddress",
+            "ftp_local_filename",
+            "playwright_context_kwargs",
+            "playwright_page_event_handlers",
+            "proxy",
+            *STEERING,
+        }
+    ),
+)
 def test_steering_meta_is_refused_unless_allowed(spider, name):
     record = {"url": URL, "meta": {name: "http://127.0.0.1:1/", "depth": 1}}
     with pytest.raises(CodecError, match=f"its meta {name} .*FRONTIER_STORED_META"):

@@ -9,7 +9,6 @@ from frontier.requests.stored_request import Allowed
 from frontier.seeds.push import Pushes
 from frontier.seeds.read import Seed, SeedFault, read_line
 from frontier.settings.config import Config
-from tests.harness.cases import each
 
 URL = "http://a.example/x"
 
@@ -47,31 +46,6 @@ def test_a_line_is_a_url_or_an_object_or_nothing():
     assert read_line(line(**everything)) == Seed(
         URL, **{**everything, "method": "POST"}
     )
-
-
-@each(
-    ("text", "reason"),
-    [
-        ("a.example", "not an http or https URL"),
-        ("http://a.example/\x1b[2J", "control character"),
-        ("{", "is not JSON"),
-        ("{" * 100_000, "is not JSON"),
-        ('{"meta": {}}', "not an http or https URL"),
-        ('{"url": 7}', "a url that is not of type str"),
-        ('{"url": "ftp://a.example/"}', "not an http or https URL"),
-        (line(prio=1), "'prio', which is none of url"),
-        (line(priority="1"), "priority that is not of type int"),
-        (line(priority=True), "priority that is not of type int"),
-        (line(priority=10**30), "priority that is beyond"),
-        (line(method="GET /"), "method that HTTP does not have"),
-        (line(headers={"A": ["b\r\nC: d"]}), "control character in its headers"),
-        (line(meta=[]), "meta that is not of type dict"),
-        (line(callback="a.b"), "callback that is not the name of"),
-    ],
-)
-def test_invalid_seed_reports_why(text, reason):
-    with pytest.raises(SeedFault, match=reason):
-        read_line(text)
 
 
 def test_a_seed_is_stored_as_the_request_that_it_says():

@@ -7,7 +7,7 @@ import msgpack
 from frontier.cli.output import ExitCode
 from frontier.errors import InputBroken
 from frontier.seen.export import FORMAT, HASH, VERSION, Import
-from tests.hostile.corpus import hostile, hostile_each, refused
+from tests.hostile.corpus import hostile_each, refused
 from tests.hostile.making import bomb
 
 FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
@@ -76,23 +76,11 @@ def _(given, data):
     assert not given.redis("KEYS", f"*{name}*")
 
 
-@hostile("export/another-version")
-def _(given):
-    with refused(InputBroken, "version"):
-        Import(given.file("x.seen", file(END, version=99)), FINGERPRINTER)
-
-
 WHOLE = {
     "a-partition-of-4-billion": file(["partition", 2**32 - 1, 0, 1, 1], END),
     "names-with-escapes": file(END, crawl_id="\x1b[31m", spider="\x1b]0;owned\x07"),
     "a-shape-of-a-list": file(END, shape=["x"]),
     "a-shape-of-words": file(END, shape={"partitions": "many"}),
-    "another-hash": file(END, hash="sha1"),
-    "a-fingerprinter-of-os-system": file(END, fingerprinter="os.system"),
-    "bits-far-out": file(
-        *(["partition", 0, 0, 1, 1], ["bits", 0, 0, 2**32 - 1, b"x"], END),
-        shape={"partitions": "4"},
-    ),
 }
 
 

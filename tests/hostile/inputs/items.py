@@ -1,14 +1,10 @@
-"""Items of the queue, and cookies, as whoever may write to the store leaves them."""
-
-import json
+"""Items of the queue, as whoever may write to the store leaves them."""
 
 import msgpack
 
-from frontier.download.cookies import _cookie
 from frontier.errors import CodecError
 from frontier.queue.item import VERSION, decode, encode
 from tests.hostile.corpus import hostile, hostile_each, refused
-from tests.hostile.making import nested
 
 HEAD = b"0" + bytes([VERSION])
 
@@ -74,101 +70,6 @@ def _(given, data):
 def _(given):
     found = decode(holding(ext(6, "1E+999999999999999999")))
     assert len(str(found["meta"]["x"])) < 100  # and nobody may make an int of it
-
-
-CLASSES = {
-    "a-class-of-os": ["os", "system", {}],
-    "a-class-of-subprocess": ["subprocess", "Popen", {"args": "touch owned"}],
-    "a-class-of-main": ["__main__", "Given", {}],
-    "a-class-with-dots": ["frontier.errors", "os.system", {}],
-    "a-module-of-a-path": ["../../evil", "Evil", {}],
-    "a-module-of-a-megabyte": ["a" * 10**6, "Evil", {}],
-    "a-module-of-a-number": [7, "Evil", {}],
-    "a-builtin": ["builtins", "eval", "__import__('os')"],
-    "a-class-of-two-parts": ["os", "system"],
-}
-
-
-@hostile_each("item", CLASSES)
-def _(given, named):
-    from frontier.queue.item import Codec
-    from frontier.requests.stored_request import ItemClasses
-
-    given.file("evil.py", "open('owned', 'w').write('x')")
-    codec = Codec(ItemClasses(("spiders",)))
-    with refused(CodecError):
-        codec.decode(holding(ext(18, named)))
-    assert not (given.directory / "owned").exists()
-
-
-REQUESTS = {
-    "callback-init": {"callback": "__init__", "cb_kwargs": {"parse": "gone"}},
-    "callback-class": {"callback": "__class__"},
-    "callback-update-settings": {"callback": "update_settings"},
-    "callback-from-crawler": {"callback": "from_crawler"},
-    "callback-close": {"callback": "close"},
-    "callback-of-a-setting": {"callback": "custom_settings"},
-    "callback-rules": {"callback": "_compile_rules"},
-    "callback-of-bytes": {"callback": b"parse"},
-    "callback-of-a-list": {"callback": ["parse"]},
-    "callback-of-a-megabyte": {"callback": "p" * 10**6},
-    "errback-delattr": {"errback": "__delattr__"},
-    "errback-log": {"errback": "log"},
-    "a-local-file": {"url": "file:///etc/passwd"},
-    "a-local-file-in-capitals": {"url": "FILE:///etc/passwd"},
-    "ftp-to-a-file": {"url": "ftp://a.example/", "meta": {"ftp_local_filename": "x"}},
-    "a-bucket": {"url": "s3://a/b"},
-    "a-proxy": {"meta": {"proxy": "http://169.254.169.254/"}},
-    "no-proxy": {"meta": {"proxy": None}},
-    "a-local-address": {"meta": {"bindaddress": ["127.0.0.1", 0]}},
-    "a-browser-with-a-directory": {
-        "meta": {"playwright_context_kwargs": {"user_data_dir": "/etc"}}
-    },
-    "a-browser-that-calls": {
-        "meta": {"playwright_page_event_handlers": {"response": "__init__"}}
-    },
-    "a-class-of-os": {"_class": "os.system"},
-    "meta-of-a-list": {"meta": [1]},
-}
-
-
-@hostile_each("request", REQUESTS)
-def _(given, record):
-    from scrapy.spiders import CrawlSpider
-
-    from frontier.requests.stored_request import from_record
-
-    spider = CrawlSpider("mine")
-    with refused(CodecError):
-        from_record({"url": "http://a.example/", **record}, spider)
-
-
-COOKIES = {
-    "field-of-words": ("domain", "0 []"),
-    "field-of-a-number": ("7", "0 []"),
-    "field-of-100000-levels": (nested("[", "]", 100_000), "0 []"),
-    "field-of-two": ('["a","/"]', "0 []"),
-    "value-of-words": ('["a.example","/","n"]', "soon"),
-    "value-of-a-list-of-lists": ('["a.example","/","n"]', "0 [[],[],[],[],[],[],[]]"),
-    "value-with-line-ends": (
-        '["a.example","/","n"]',
-        '0 ["a\\r\\nX: y", false, true, true, false, null, false]',
-    ),
-    "name-with-line-ends": (
-        '["a.example","/","n\\r\\nX"]',
-        '0 ["v", false, true, true, false, null, false]',
-    ),
-    "expires-of-5000-digits": ('["a.example","/","n"]', "9" * 5_000 + " []"),
-    "a-value-of-a-megabyte": (
-        '["a.example","/","n"]',
-        json.dumps(["v" * 10**6, False, True, True, False, None, False]),
-    ),
-}
-
-
-@hostile_each("cookie", COOKIES)
-def _(given, field, value):
-    assert _cookie(field, value) is None
 
 
 @hostile("item/one-of-every-byte-changed")

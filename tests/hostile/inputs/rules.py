@@ -27,10 +27,8 @@ REFUSED = {  # name to a file, and what is said of it
     "ten-thousand-rules": (TOP + "[[rule]]\nstrip='x'\n" * 10_000, "more than 1,000"),
     "rules-of-a-number": (TOP + "rule = 7", "[[rule]]"),
     "a-name-that-climbs": ('name = "../../x"\nbase = "heritrix"', "needs a name"),
-    "a-look-ahead": (rule(strip="(?=(a+)+b)"), "of RE2"),
     "a-reference": (rule(strip="(a)\\1*$"), "of RE2"),
     "repeats-of-repeats": (rule(strip="((a{0,99}){0,99}){0,99}b"), "of RE2"),
-    "an-expression-that-is-none": (rule(strip="(["), "of RE2"),
     "a-character-set-that-runs": (
         rule(transcode="(a)", source="zlib", target="utf-8"),
         "character set",

@@ -15,6 +15,12 @@ def line(**facts):
 
 
 REFUSED = {  # name to a line, and what is said of it
+    "no-scheme": ("a.example", "is not an http or https URL"),
+    "no-url": ('{"meta": {}}', "is not an http or https URL"),
+    "a-url-of-a-number": (line(url=7), "a url that is not of type str"),
+    "a-priority-of-text": (line(priority="1"), "a priority that is not of type int"),
+    "a-priority-of-true": (line(priority=True), "a priority that is not of type int"),
+    "meta-of-a-list": (line(meta=[]), "a meta that is not of type dict"),
     "a-file-url": ("file:///etc/passwd", "is not an http or https URL"),
     "a-script": ("javascript:alert(1)", "is not an http or https URL"),
     "a-data-url": ("data:text/html,x", "is not an http or https URL"),
@@ -73,12 +79,6 @@ def _(given):
     path = given.file("seeds.txt", GOOD.encode("utf-16"))
     with refused(ConfigurationError, "can be crawled"):
         read_seeds(str(path))
-
-
-@hostile("seeds/a-directory")
-def _(given):
-    with refused(ConfigurationError, "cannot be read"):
-        read_seeds(str(given.directory))
 
 
 @hostile("seeds/a-name-with-a-nul")

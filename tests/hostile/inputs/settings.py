@@ -1,48 +1,10 @@
-"""Settings and arguments of commands, as scripts and other people give them."""
+"""Arguments of commands, as scripts and other people give them."""
 
 import os
 
 from frontier.cli.output import ExitCode
-from frontier.errors import ConfigurationError
-from frontier.settings.config import Config
-from tests.hostile.corpus import hostile, hostile_each, refused
-from tests.hostile.making import nested, record, warc
-
-REFUSED = {
-    "an-unknown-name": ("FRONTIER_EVIL", 1),
-    "a-name-of-a-megabyte": ("FRONTIER_" + "A" * 10**5, 1),
-    "infinity": ("FRONTIER_LEASE_TTL", "inf"),
-    "not-a-number": ("FRONTIER_LEASE_TTL", "nan"),
-    "a-negative-lease": ("FRONTIER_LEASE_TTL", -1),
-    "partitions-of-5000-digits": ("FRONTIER_PARTITIONS", "9" * 5_000),
-    "partitions-of-a-fraction": ("FRONTIER_PARTITIONS", 1.5),
-    "partitions-of-a-list": ("FRONTIER_PARTITIONS", [4]),
-    "a-namespace-with-a-brace": ("FRONTIER_NAMESPACE", "{x}"),
-    "a-namespace-with-a-line-end": ("FRONTIER_NAMESPACE", "x\n"),
-    "a-crawl-that-climbs": ("FRONTIER_CRAWL_ID", "../x"),
-    "a-crawl-with-a-colon": ("FRONTIER_CRAWL_ID", "x:y"),
-    "a-node-with-a-slash": ("FRONTIER_NODE_ID", "a/b"),
-    "a-node-of-a-kilobyte": ("FRONTIER_NODE_ID", "a" * 1_000),
-    "a-collection-of-h": ("FRONTIER_COLLECTION", "h"),
-    "a-run-with-an-escape": ("FRONTIER_RUN_ID", "\x1b[31m"),
-    "tiers-of-nobody": ("FRONTIER_SEEN_TIERS", "evil"),
-    "warcinfo-of-100000-levels": ("FRONTIER_WARC_INFO", nested("[", "]", 100_000)),
-    "warcinfo-with-a-name-of-two-lines": ("FRONTIER_WARC_INFO", {"a\r\nb": "x"}),
-    "rules-of-an-expression-that-is-none": ("FRONTIER_WARC_EXCLUDE", "url:(["),
-    "cdx-servers-of-a-file": ("FRONTIER_REVISIT_CDX_SERVERS", "file:///etc/passwd"),
-    "cdx-servers-of-brackets": ("FRONTIER_REVISIT_CDX_SERVERS", "http://[::1/"),
-    "upload-to-nowhere": ("FRONTIER_WARC_UPLOAD", "not a url"),
-    "a-queue-key-of-os": ("FRONTIER_QUEUE_KEY", "os"),
-    "modules-that-climb": ("FRONTIER_ITEM_MODULES", "../evil"),
-    "canon-rules-of-a-library": ("FRONTIER_CANON_RULES", "evil.so"),
-}
-
-
-@hostile_each("setting", REFUSED)
-def _(given, name, value):
-    with refused(ConfigurationError, "FRONTIER_"):
-        Config.from_settings({name: value})
-
+from tests.hostile.corpus import hostile, hostile_each
+from tests.hostile.making import record, warc
 
 USAGE = {
     "an-empty-name-of-a-crawl": ["crawl", "status", "--crawl", ""],

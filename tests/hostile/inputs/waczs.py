@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import struct
 import zipfile
 
 from frontier.cli.output import ExitCode
@@ -24,24 +23,6 @@ def twice(path):
     with with_warning as archive:
         for _ in range(2):
             archive.writestr(*INDEX)
-    return path
-
-
-def overlapping(path):
-    """One member that 30 names of the directory lead to, as zbsm.zip has it."""
-    zipped(path, [PACKAGE, ("indexes/a.cdxj", line() * 100)], zipfile.ZIP_DEFLATED)
-    data = path.read_bytes()
-    at = data.rindex(b"PK\1\2")
-    entry, end = data[at : data.rindex(b"PK\5\6")], data[data.rindex(b"PK\5\6") :]
-    entries = b"".join(
-        entry.replace(b"indexes/a.", b"indexes/" + chr(97 + n % 26).encode() + b".")
-        for n in range(30)
-    )
-    begin = data.index(b"PK\1\2")
-    size = at - begin + len(entries)
-    tail = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 31, 31, size, begin, 0)
-    assert len(tail) == len(end)
-    path.write_bytes(data[:at] + entries + tail)
     return path
 
 
@@ -95,10 +76,6 @@ READ = {  # the same for those that have lines that can be used
         p, [PACKAGE, INDEX, (a_link(), "/etc/passwd")]
     ),
     "an-index-twice": twice,
-    "names-that-overlap": overlapping,
-    "a-package-of-100000-levels": lambda p: wacz(
-        p, **{"datapackage.json": nested("[", "]", 100_000)}
-    ),
     "pages-of-100000-levels": lambda p: wacz(
         p, **{"pages/pages.jsonl": nested("[", "]", 100_000)}
     ),
@@ -112,9 +89,6 @@ READ = {  # the same for those that have lines that can be used
         p, **{"archive/\x1b[31m.warc.gz": warc(record())}
     ),
     "a-name-of-64-kb": lambda p: wacz(p, **{"archive/" + "a" * 65_000: ""}),
-    "a-name-that-climbs": lambda p: wacz(p, **{"../../escaped.txt": "x"}),
-    "a-name-of-an-absolute-path": lambda p: wacz(p, **{"/tmp/escaped.txt": "x"}),
-    "a-name-of-windows": lambda p: wacz(p, **{"..\\..\\escaped.txt": "x"}),
 }
 
 
@@ -129,7 +103,6 @@ def _(given, make):
 
 
 PACKAGES = {
-    "resources-of-text": {"resources": "x"},
     "a-resource-of-text": {"resources": ["x"]},
     "a-resource-that-climbs": {
         "resources": [{"path": "../../bait/x", "hash": "sha256:0"}]
@@ -138,7 +111,6 @@ PACKAGES = {
     "sizes-of-words": {
         "resources": [{"path": "indexes/index.cdx.gz", "bytes": "many"}]
     },
-    "needs-of-text": {"relation": {"requires": "x"}, "resources": []},
     "needs-with-escapes": {
         "relation": {"requires": [{"filename": "\x1b[31m", "hash": 7}]},
         "resources": [],

@@ -65,17 +65,6 @@ def test_a_torn_end_is_named_and_what_is_before_it_is_read(written, cut):
     assert whole_bytes(path) == whole
 
 
-def test_a_damaged_entry_costs_only_itself(written):
-    data = bytearray(frame(HEADER) + frame(PUSH) + frame(ACK))
-    data[len(frame(HEADER)) + 20] = ord("%")
-    entries = list(read(written(bytes(data))))
-
-    assert [entries[0], entries[2]] == [HEADER, ACK]
-    assert isinstance(entries[1], Bad)
-    assert entries[1].offset == len(frame(HEADER))
-    assert entries[1].length == len(frame(PUSH))
-
-
 def test_a_line_without_end_is_read_in_parts(written):
     huge = b"A" * (MAX_LINE + 1) + b"\n"
     *bad, ack = list(read(written(frame(HEADER), huge, frame(ACK))))[1:]

@@ -1,10 +1,8 @@
-import time
-
 import pytest
 
 from frontier.errors import InputBroken, InvalidURL
 from frontier.settings.patterns import LOOKED
-from frontier.urls.canon.rule_files import MAX_RULES, Rules
+from frontier.urls.canon.rule_files import Rules
 from frontier.urls.canon.rulesets import label_of, named
 from tests.urls.canon.originals import apply
 
@@ -106,20 +104,6 @@ def test_invalid_rule_file_names_the_line(written, old, new, line, reason):
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     assert "No such file" in str(broken(str(tmp_path / "none.toml")))
-
-
-HEAD = 'name = "many"\nbase = "scrapy"\n'
-
-
-def test_rules_are_applied_in_time_whatever_they_are(written):
-    rule = "[[rule]]\nstrip = '(x+x+)+{}y'\n"
-    path = written(HEAD + "".join(map(rule.format, range(MAX_RULES))))
-    url = "http://a.example/" + "x" * 2_000
-    begin = time.thread_time()
-
-    assert apply(url, rules=path) == url
-    assert apply(f"{url}7y", rules=path) == "http://a.example/"
-    assert time.thread_time() - begin < 5
 
 
 def test_rules_may_not_make_a_url_longer_and_longer():
