@@ -137,7 +137,7 @@ $(UV): | .venv/bin/python
 
 .venv/.installed-run: pyproject.toml | $(UV)
 	@echo "installing into .venv ..."
-	@$(call install,.venv) $(call locked,dev) --editable .
+	@$(call install,.venv) $(call locked,dev) --editable '.[dashboard,metrics]'
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml | $(UV)
