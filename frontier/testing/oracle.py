@@ -185,20 +185,9 @@ class RequestLog:
             and urlsplit(entry.url).path != _ROBOTS
         )
 
-    def by_node(self) -> dict[str | None, list[Entry]]:
-        """Each node's requests, in the order of their ends; ``None`` for no node's."""
-        nodes: defaultdict[str | None, list[Entry]] = defaultdict(list)
-        for entry in self.entries:
-            nodes[entry.node].append(entry)
-        return dict(nodes)
-
     def missing(self, expected: set[str]) -> set[str]:
         """What of *expected* was not fetched."""
         return expected - self.fetched().keys()
-
-    def unexpected(self, expected: set[str]) -> set[str]:
-        """What was fetched or tried, but is not in *expected*."""
-        return (self.fetched() + self.aborted()).keys() - expected
 
     def repeated(self) -> Counter[str]:
         """What was fetched more than once, and how often."""

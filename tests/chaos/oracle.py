@@ -134,7 +134,8 @@ def _fetched(facts):
     expected = set(facts.expected)
     for url in sorted(facts.log.missing(expected)):
         yield Wrong.LOST, url
-    for url in sorted(facts.log.unexpected(expected)):
+    asked = facts.log.fetched() + facts.log.aborted()
+    for url in sorted(asked.keys() - expected):
         yield Wrong.STRANGE, url
     for url, count in sorted(extra_fetches(facts).items()):
         fetches = [

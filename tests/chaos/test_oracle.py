@@ -116,16 +116,6 @@ def test_two_nodes_at_one_host_at_the_same_time():
     assert found(late) == [Wrong.OVERLAP]
 
 
-def test_one_node_may_have_several_requests_at_one_host():
-    assert found(entry(3.05, "/robots.txt", node="y")) == []
-
-
-def test_two_nodes_may_be_at_two_hosts_at_the_same_time():
-    other = entry(3.05, "/robots.txt", node="x", host="i:1")
-
-    assert found(other) == []
-
-
 @pytest.mark.parametrize(("start", "wrong"), [(3.2, [Wrong.HASTE]), (3.45, [])])
 def test_two_nodes_within_the_delay_of_a_host(start, wrong):
     assert found(entry(start, "/robots.txt", node="x")) == wrong

@@ -84,15 +84,13 @@ def crawl(serve, cluster, project):
         def by_node(self):
             """The nodes that have fetched, with their counts, the busiest first."""
             log = self.server.requests()
-            by_node = log.by_node() if log else {}
-            counts = {node: len(entries) for node, entries in by_node.items()}
-            return sorted(counts.items(), key=lambda count: -count[1])
+            entries = log.entries if log else ()
+            return Counter(entry.node for entry in entries).most_common()
 
         def complete(self):
             """The log, in which nothing is missing and hosts had one node at a time."""
             log = self.server.requests()
-            assert log.missing(self.server.expected) == set()
-            assert log.unexpected(self.server.expected) == set()
+            assert log.fetched().keys() == self.server.expected
             assert log.overlaps() == []
             seen = snapshot(cluster.store, "frontier", "local-1")
             assert (seen.state, seen.queue.dead) == ("finished", 0)

@@ -73,13 +73,6 @@ def test_fetches_are_counted_by_url():
     assert log.repeated() == {a: 2}
     assert log.aborted() == {c: 1}
     assert log.missing({a, c, d}) == {c, d}
-    assert log.unexpected({a, d}) == {b, c}
-
-
-def test_requests_are_grouped_by_node():
-    one, two, three = entry(1, 2), entry(2, 3, node=None), entry(3, 4)
-
-    assert RequestLog([one, two, three]).by_node() == {"a": [one, three], None: [two]}
 
 
 def test_overlaps_are_found():
