@@ -15,7 +15,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import DropItem, NotConfigured
 from scrapy.utils.misc import load_object
 
-from frontier.errors import StoreError
+from frontier.errors import StoreError, WriterStopped
 from frontier.session.session import session_of
 from frontier.store.client import Call
 
@@ -131,14 +131,21 @@ class WarcPipeline:
         return cls(crawler)
 
     async def process_item(self, item: Any) -> Any:
-        """Add the dict to *item*, if its response was archived."""
+        """Add the dict to *item*, if its response was archived.
+
+        Raises:
+            DropItem: The node ends, and its archive cannot be written.
+        """
         request = self._origins.take(item)
         if request is None:
             return item
         future = self._session.requests.known(request).stored
         if future is None:
             return item
-        stored = await asyncio.wrap_future(future)
+        try:
+            stored = await asyncio.wrap_future(future)
+        except WriterStopped as error:  # its page is not acked, and fetched again
+            raise DropItem(str(error), log_level="DEBUG") from error
         try:
             ItemAdapter(item)[self._field] = stamp(stored)
         except (KeyError, AttributeError):

@@ -452,13 +452,18 @@ class Scheduler(BaseScheduler, Owner):
         while True:
             await asyncio.sleep(SWEEP)
             self._sweep(self._session.in_progress())
-            if self._session.closing and self._leaving and self._node.controls.paused:
-                self._put_back_waiting()  # it was paused while this node closes
+            if self._session.closing and self._leaving and self._sends_nothing:
+                self._put_back_waiting()  # that has begun while this node closes
             if self._session.closing and not self._leaving:
                 self._leaving = True
                 self._put_back_waiting()
                 self._do_aside(self._node.parts.wait(Part.quit))
                 self._node.leave()
+
+    @property
+    def _sends_nothing(self) -> bool:
+        """Whether the crawl is paused, or this node has given up what is in flight."""
+        return self._node.controls.paused or self._node.leaving.given_up.is_set()
 
     def _put_back_waiting(self) -> None:
         """Do not wait for hosts that are to be left alone for long, or for a resume.
@@ -468,7 +473,7 @@ class Scheduler(BaseScheduler, Owner):
         such as its files, is waited for: its item has to have them.
         """
         slots = Slots(self._crawler)
-        longest = 0.0 if self._node.controls.paused else LONG_DELAY
+        longest = 0.0 if self._sends_nothing else LONG_DELAY
         for request, reservation in list(self._delivered.items()):
             if self._session.requests.known(request).sent is not None:
                 continue
@@ -477,7 +482,7 @@ class Scheduler(BaseScheduler, Owner):
                 request.errback = None  # its spider need not know
                 reservation.delivery.is_given_back = True
         slots.turn_away(self._is_given_back, lambda: LeaseGone(CLOSING))
-        self._session.gives_back = self._node.controls.paused
+        self._session.gives_back = self._sends_nothing
 
     def _is_given_back(self, request: Request) -> bool:
         """Whether *request*, or the one that waits for its robots.txt, goes back."""
@@ -592,6 +597,12 @@ class Scheduler(BaseScheduler, Owner):
     def room(self) -> bool:
         """Whether the disk of the feeds takes what a page gives."""
         return not self._feed_files.is_held_up
+
+    @override
+    def waits_for(self) -> str:
+        """The feeds that the disk does not take."""
+        held_up = self._feed_files.is_held_up
+        return "the items of a feed cannot be written" if held_up else ""
 
     @override
     def busy(self) -> bool:

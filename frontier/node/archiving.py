@@ -455,6 +455,11 @@ class Archive(Part):
         return {**figures, "shares": self.counters.statistics.report()}
 
     @override
+    def waits_for(self) -> str:
+        """What the thread waits for."""
+        return self._thread.waits_for
+
+    @override
     async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
         """Return when everything submitted so far is on disk and indexed."""
         if self._sequence >= 0:

@@ -162,6 +162,13 @@ class Part:
         """Figures for the crawl's report, by name; asked for once a second."""
         return {}
 
+    def waits_for(self) -> str:
+        """What keeps it from storing what is done, such as a full disk, for the log.
+
+        It is empty if there is no such thing.
+        """
+        return ""
+
     async def finish(self) -> None:
         """Write what is left; nothing more comes."""
 

@@ -7,8 +7,9 @@ What always holds:
 2.  Only a node that has left in order, as the last of a crawl that has ended, does the
     work of the end: payloads, packages, the frontier. What cannot be done is logged,
     and the process exits with an error.
-3.  Nothing waits for ever: at most `CLOSE_TIMEOUT` for a silent store, and
-    `SILENT_LEASES` leases for other nodes.
+3.  Nothing waits for ever: at most `CLOSE_TIMEOUT` for a silent store or a full disk,
+    once while pages are in flight or once after that, and `SILENT_LEASES` leases for
+    other nodes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from dataclasses import replace
 from functools import partial
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT = 30.0
-"""Seconds that a closing node waits for a store that does not answer."""
+"""Seconds that a closing node waits for a store, or a disk, that takes nothing."""
 REACH_PAUSE = 0.5
 """Seconds between two attempts to reach a store that does not answer."""
 LEAVE_TIMEOUT = 3.0
@@ -55,7 +57,6 @@ LEAVE_TIMEOUT = 3.0
 SILENT_LEASES = 3
 """How many leases, at most, a leaving node waits for others that are silent. One is
 enough, unless the store is unreachable meanwhile, or its clock is set."""
-UNWRITABLE = "its archive, journal or items cannot be written"
 HEARD = 3.0
 """Seconds within which others should have heard that the crawl has ended."""
 
@@ -68,52 +69,89 @@ class Leaving:
         self._config, self._keys = node.config, node.keys
         self._departure: Departure | None = None
         """What the node learned as it left the map."""
+        self.given_up = asyncio.Event()
+        """Set when the node no longer waits for what is done to be stored."""
+        self._reason = ""
+        """What it waited for then."""
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def _is_outside(self) -> bool:
         """Whether the crawl is lost, or another process has this node's place."""
         return self._node.has_failed(CrawlLost, NodeReplaced)
 
+    def watch(self) -> None:
+        """Until `leave`, have pages in flight not wait for ever for disk or store."""
+        self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        """Give up when one of them has failed for `CLOSE_TIMEOUT`.
+
+        Then nothing is acked any more, and whoever waits for a record is told that it
+        will not be written, as items do.
+        """
+        clock, since = asyncio.get_running_loop().time, math.inf
+        while clock() - since < CLOSE_TIMEOUT:
+            await asyncio.sleep(REACH_PAUSE)
+            if not self._node.waits_for():
+                since = math.inf
+            elif since == math.inf:
+                since = clock()
+                self._tell_wait()
+        self._give_up()
+        await self._node.tasks.stop()
+        self._node.outage_retry.gives_up = True
+        await self._node.parts.wait(Part.finish)
+
+    def _tell_wait(self) -> None:
+        """Log what the node waits for, if it is known."""
+        if what := self._node.waits_for():
+            logger.warning(
+                "%s: this node waits for that for %g s, and then leaves",
+                what,
+                CLOSE_TIMEOUT,
+            )
+
+    def _give_up(self) -> None:
+        self._reason = self._node.waits_for() or "what it has done is not stored yet"
+        self.given_up.set()
+
     async def leave(self) -> None:
         """Store what is done, give back what is not, leave the crawl."""
         self._node.inbox.stopped = True
-        silent = stored = False
-        if self._node.report().get("disk_full"):
-            logger.warning(
-                "%s: this node waits for that for %g s, and then leaves",
-                UNWRITABLE,
-                CLOSE_TIMEOUT,
-            )
-        try:
-            async with asyncio.timeout(CLOSE_TIMEOUT):
-                stored = await self._node.tasks.unless_broken(self._store_all())
-        except TimeoutError:
-            silent = True
-        except KeyDamaged as error:
-            self._node.fail(error)
-        reason = ""
-        if silent and self._node.outage_retry.available:
-            reason = UNWRITABLE
-        elif silent:
-            reason = "the store does not answer"
-        elif not stored or self._node.has_failed(KeyDamaged):
+        if self._watching is not None:
+            self._watching.cancel()
+        is_stored = not self._reason and await self._store_in_time()
+        self._node.outage_retry.gives_up = False
+        reason = self._reason
+        if not (reason or is_stored) or self._node.has_failed(KeyDamaged):
             reason = "its frontier has failed"
         if reason and not self._is_outside:
-            logger.error(
+            self._undone(
                 "%s; what this node had in flight will be fetched again by another "
                 "one after %g s",
                 reason,
                 self._config.lease_ttl,
             )
-        # A node that was removed by force may time out, too, with nothing to write.
-        if silent and self._node.report().get("disk_full"):
-            self._node.end(UNDONE)
         await self._node.tasks.stop()
-        await self._depart_in_time(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT, reason)
+        seconds = LEAVE_TIMEOUT if self._reason else CLOSE_TIMEOUT
+        await self._depart_in_time(seconds, reason)
         self._node.parts.call(Part.tell)
         if not self._is_outside:
             await self._add_up()
             await self._conclude()
+
+    async def _store_in_time(self) -> bool:
+        """Store what is done; return whether that is done."""
+        self._tell_wait()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                return await self._node.tasks.unless_broken(self._store_all())
+        except TimeoutError:
+            self._give_up()
+        except KeyDamaged as error:
+            self._node.fail(error)
+        return False
 
     async def _add_up(self) -> None:
         """Learn what all nodes have counted, if this is the last of them."""
@@ -147,7 +185,7 @@ class Leaving:
                         self._node.fail(error)
         except (TimeoutError, StoreUnavailable):
             if not reason:
-                logger.error(  # noqa: TRY400 (all is said)
+                self._undone(
                     "the store does not answer; other nodes take over this node's "
                     "hosts after %g s",
                     self._config.lease_ttl,

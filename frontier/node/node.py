@@ -308,6 +308,7 @@ class Node:
         self.borrow = Borrow(self)
         self.heartbeat = Heartbeat(self)
         self.end_of_crawl = EndOfCrawl(self)
+        self.leaving = Leaving(self)
         outage_retry.on_change(self.start_over)
         self.parts.add(self.controls, self.uplink, self.delivery_marks)
         self.parts.add(self.hosts, self.fetched, self.deliveries)
@@ -491,6 +492,7 @@ class Node:
         self.inbox.stopped = True
         if not self.ended:
             self.heartbeat.leave()
+        self.leaving.watch()
 
     async def close(self) -> None:
         """Store what is done, give back what is not, and leave; once."""
@@ -498,7 +500,7 @@ class Node:
             return
         self._closed = True
         try:
-            await Leaving(self).leave()
+            await self.leaving.leave()
         finally:
             await self.opened.aclose()
 
@@ -623,6 +625,11 @@ class Node:
     def share(self) -> float:
         """The share of the partitions that it holds, from 0 to 1."""
         return len(self.leases.held) / self.config.partitions
+
+    def waits_for(self) -> str:
+        """What keeps this node from storing what is done; empty if nothing does."""
+        waits = [self.outage_retry.waits_for, *self.parts.each(Part.waits_for)]
+        return " and ".join(filter(None, (each() for each in waits)))
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""

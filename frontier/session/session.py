@@ -35,7 +35,7 @@ from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
 from frontier.errors import FrontierError, KeyDamaged, NodeStopped, RunOver
 from frontier.metrics.exposition import require_library
-from frontier.node.context import Part
+from frontier.node.context import Part, before
 from frontier.node.crawl_limits import Spending
 from frontier.node.ends import REFUSED, RUN_OVER, STOPPED, limit_of_spider
 from frontier.node.host_politeness import Concurrency
@@ -499,7 +499,7 @@ class Session(Part):
     async def let_store(self) -> None:
         """Wait while too many requests wait for the store."""
         if self._opened and self.node.outbox.pending > MAX_WAITING:
-            await self.node.outbox.flush()
+            await before(self.node.leaving.given_up, self.node.outbox.flush())
 
     def in_progress(self) -> set[Request]:
         """The requests that the engine is not done with."""

@@ -67,6 +67,8 @@ class OutageRetry:
         """The `Store.changes` after which this node has started over."""
         self.outages = 0
         """How often the store went away."""
+        self.gives_up = False
+        """Whether `retry` no longer waits for it."""
         self.on_damaged: Callable[[KeyDamaged], None] = lambda _: None
         """Told of a damaged key, whoever asked: a callback's error might be lost."""
 
@@ -74,6 +76,13 @@ class OutageRetry:
     def available(self) -> bool:
         """Whether the store answered when it was last asked, and had free memory."""
         return self._since is None and self._full_since is None
+
+    def waits_for(self) -> str:
+        """What keeps the store from taking what is sent, for the log; or nothing."""
+        if self._full_since is not None:
+            return f"the store at {self.store.where} lacks memory"
+        fails = "takes no writes" if self._refuses else "does not answer"
+        return "" if self.available else f"the store at {self.store.where} {fails}"
 
     @property
     def is_full(self) -> bool:
@@ -85,12 +94,17 @@ class OutageRetry:
 
         A call may thus happen twice: only for calls that may. With *copied* they are
         done only when there are the copies for which the store was told to wait.
+
+        Raises:
+            StoreUnavailable: It does not answer, and the node `gives_up`.
         """
         waits = pauses()
         while True:
             try:
                 return await self.call(calls, copied=copied)
             except StoreUnavailable:
+                if self.gives_up:
+                    raise
                 await asyncio.sleep(next(waits))
 
     async def answer(self, call: Call) -> Any:

@@ -153,6 +153,8 @@ class BatchWriter:
             self.counters.cdx = config.servers.asked
         self.blocked = False
         """Whether an `OSError` is being waited out."""
+        self.waits_for = ""
+        """What fails and is tried again, disk or index; empty if nothing is."""
         self._writer = writer
         self._index = index
         self._stopping = stopping
@@ -239,7 +241,7 @@ class BatchWriter:
                 self._pause(attempt, f"WARC files in {directory}", error)
                 continue
             if attempt:
-                self.blocked = False
+                self.blocked, self.waits_for = False, ""
                 logger.info("WARC files in %s can be written again", directory)
             return
 
@@ -347,6 +349,7 @@ class BatchWriter:
                 attempt += 1
             else:
                 if attempt:
+                    self.waits_for = ""
                     logger.info("the archive's index answers again")
                 return answer
 
@@ -356,8 +359,9 @@ class BatchWriter:
         Raises:
             WriterStopped: There is none, since *stopping* is set.
         """
+        self.waits_for = f"{what} cannot be used"
         if self._stopping.is_set():
-            raise WriterStopped(f"{what} cannot be used: {error}")
+            raise WriterStopped(f"{self.waits_for}: {error}")
         self._stopping.wait(min(FIRST_DELAY * 2 ** min(attempt, 10), LONGEST_DELAY))
 
     def _count(self, items: list[Item], stored: list[Stored]) -> None:

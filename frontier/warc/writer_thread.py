@@ -88,6 +88,11 @@ class ArchiveThread(GroupCommit[_Job]):
         """Whether nothing can be written to the disk at the moment."""
         return self._batches.blocked
 
+    @property
+    def waits_for(self) -> str:
+        """What fails and is tried again, disk or index; empty if nothing is."""
+        return self._batches.waits_for
+
     def submit(self, given: _Given) -> tuple[int, Future[Any]]:
         """Queue *given*; return its sequence number, and a future of where it will be.
 

@@ -38,7 +38,8 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
 ):
     noise = random.Random(0)
     bodies = {f"/{n}": b"<title>" + noise.randbytes(4000) for n in range(80)}
-    kinds = ["Content-Type: text/html"] if trouble == "items" else []
+    ends = trouble.startswith("full")
+    kinds = ["Content-Type: text/html"] if ends or trouble == "items" else []
     pages = {path: answer(body, *kinds) for path, body in bodies.items()}
     site = RawSite(pages)
     items = small_disk / "items.jsonl" if trouble == "items" else tmp_path / "items"
@@ -60,7 +61,6 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         settled = until_quiet(site)
         assert settled <= 60  # what it holds, what was in flight, and no more
         assert "n1 waits: its archive, " in cluster.ask("crawl", "status").stdout
-        ends = trouble.startswith("full")
         if ends:
             cluster.nodes["n1"].send_signal(signal.SIGTERM)
             until(lambda: "waits for that for 30 s" in cluster.text_of("n1"), "its end")

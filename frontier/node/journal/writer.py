@@ -90,8 +90,7 @@ class Journal(GroupCommit[_Entry], Part):
         self._clock = clock
         self._serial = 0
         self._file: AppendFile | None = None
-        self._is_blocked = False
-        """Whether the disk takes nothing."""
+        self._waits_for = ""
         try:
             make_directory(directory, mode)
             mend(directory)
@@ -119,12 +118,17 @@ class Journal(GroupCommit[_Entry], Part):
     @override
     def room(self) -> bool:
         """Whether the disk takes what is noted: without it no page is acked."""
-        return not self._is_blocked
+        return not self._waits_for
 
     @override
     def report(self) -> dict[str, Any]:
         """Whether the node waits for the disk; the archive says so of its own."""
-        return {"disk_full": True} if self._is_blocked else {}
+        return {"disk_full": True} if self._waits_for else {}
+
+    @override
+    def waits_for(self) -> str:
+        """The files that the disk does not take."""
+        return self._waits_for
 
     @override
     async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
@@ -148,22 +152,21 @@ class Journal(GroupCommit[_Entry], Part):
                     self._publish()
                 self._append(self._file or self._open(), data)
             except OSError as error:
-                if not self._is_blocked:
-                    self._is_blocked = True
+                what = f"the journal in {self._directory} cannot be written"
+                if not self._waits_for:
+                    self._waits_for = what
                     logger.error(  # noqa: TRY400 (told by its reason alone)
-                        "the journal in %s cannot be written: %s; trying again, and "
-                        "nothing more is fetched until it works",
-                        self._directory,
+                        "%s: %s; trying again, and nothing more is fetched until it "
+                        "works",
+                        what,
                         error,
                     )
                 if self._stopping.is_set():
-                    raise WriterStopped(
-                        f"the journal in {self._directory} cannot be written: {error}"
-                    ) from error
+                    raise WriterStopped(f"{what}: {error}") from error
                 self._stopping.wait(next(waits))
                 continue
-            if self._is_blocked:
-                self._is_blocked = False
+            if self._waits_for:
+                self._waits_for = ""
                 logger.info("the journal in %s can be written again", self._directory)
             return
 
