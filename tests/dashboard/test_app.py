@@ -94,7 +94,8 @@ def test_with_a_token_nothing_is_shown_without_it(page, crawl_of):
     crawl_of("news")
     served = page(TOKEN)
 
-    for path in ("/", "/crawls/news-1", "/events", "/crawls/news-1/events"):
+    paths = ("/", "/crawls/news-1", "/events", "/crawls/news-1/events", "/metrics")
+    for path in paths:
         answer, text = served.ask(path)
         assert answer.status == 401
         assert "news" not in text
@@ -103,7 +104,8 @@ def test_with_a_token_nothing_is_shown_without_it(page, crawl_of):
     wrong = {"Authorization": f"Bearer {TOKEN}x"}
     assert served.ask("/", **wrong)[0].status == 401
     assert served.ask("/", Cookie=f"frontier_dashboard={TOKEN}")[0].status == 401
-    assert "news-1" in served.ask("/", Authorization=f"Bearer {TOKEN}")[1]
+    for path in ("/", "/metrics"):
+        assert "news-1" in served.ask(path, Authorization=f"Bearer {TOKEN}")[1]
     assert served.ask("/healthz")[0].status == 200
 
 
@@ -198,8 +200,10 @@ def test_an_extra_that_is_missing_is_named(monkeypatch):
     assert "pip install 'frontier-crawl[dashboard]'" in str(refused.value)
 
 
-def test_a_crawl_of_feeds_has_a_page_with_its_sites(page, crawl_of, db):
+def test_a_page_has_sites_of_feeds_and_says_what_cannot_be_read(page, crawl_of, db):
     keys = crawl_of("news")
+    db("HSET", keys.partition(5).counts, "dead", 2)
+    db("SET", keys.partition(5).dead, "no list")
     db("ZADD", keys.sites(), 5, "daily.example")
     site = "state waiting round 3 urls 41 items 1789 wait 60"
     db("HSET", keys.site("daily.example"), *site.split())
@@ -209,16 +213,6 @@ def test_a_crawl_of_feeds_has_a_page_with_its_sites(page, crawl_of, db):
     assert answer.status == 200
     assert "daily.example" in text
     assert "1,789" in text
-
-
-def test_dead_letters_that_cannot_be_read_are_said(page, crawl_of, db):
-    keys = crawl_of("news")
-    db("HSET", keys.partition(5).counts, "dead", 2)
-    db("SET", keys.partition(5).dead, "no list")
-
-    answer, text = page().ask("/crawls/news-1")
-
-    assert answer.status == 200
     assert "those of partition 5 cannot be read: it is a string" in text
 
 

@@ -10,7 +10,6 @@ from frontier.metrics.crawl import CRAWL, MOST
 from tests.prometheus import program
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-TOKEN = "a-token-that-is-long-enough"
 REPORT = {
     "pages": 70,
     "requests": 90,
@@ -39,12 +38,13 @@ def told(db, keys, **reports):
         db("HSET", keys.reports(), node, json.dumps(report))
 
 
-def test_the_sums_of_a_crawl_are_exported_and_promtool_finds_no_fault(
+def test_the_sums_of_a_crawl_are_exported_in_both_forms_without_a_fault(
     page, crawl_of, db
 ):
     keys = crawl_of("news")
     told(db, keys, a=REPORT, b=REPORT)
-    answer, text = page().ask("/metrics")
+    served = page()
+    answer, text = served.ask("/metrics")
     promtool = program("promtool")
     judged = subprocess.run(
         [promtool, "check", "metrics"], input=text, capture_output=True, text=True
@@ -69,12 +69,7 @@ def test_the_sums_of_a_crawl_are_exported_and_promtool_finds_no_fault(
     assert {one.name for one in of_text(text)} == {
         metric.name.removesuffix("_total") for metric in CRAWL
     }
-
-
-def test_openmetrics_is_given_to_who_accepts_it(page, crawl_of):
-    crawl_of("news")
-    answer, text = page().ask("/metrics", Accept=OPENMETRICS)
-
+    answer, text = served.ask("/metrics", Accept=OPENMETRICS)
     assert answer.getheader("content-type").startswith("application/openmetrics-text")
     families = {family.name: family for family in of_om(text)}
     assert families["frontier_crawl_pages"].type == "counter"
@@ -108,16 +103,6 @@ def test_a_crawl_that_ended_long_ago_is_not_exported(page, crawl_of, db):
 
     assert ("frontier_crawl_pages_total", "news-1") not in found
     assert found[("frontier_crawls_left_out",)] == 0
-
-
-def test_with_a_token_prometheus_needs_it_too(page, crawl_of):
-    crawl_of("news")
-    served = page(TOKEN)
-
-    assert served.ask("/metrics")[0].status == 401
-    answer, text = served.ask("/metrics", Authorization=f"Bearer {TOKEN}")
-    assert answer.status == 200
-    assert "frontier_crawl_pages_total" in text
 
 
 def test_figures_that_are_not_of_now_are_no_figures(page, crawl_of, own_server):

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import urllib.request
 
 import pytest
 import yaml
@@ -16,24 +15,6 @@ def url_of(cluster, node_id):
     """Where a node says that its metrics are."""
     found = re.search(r"metrics are at (\S+)", cluster.text_of(node_id))
     return found and found[1]
-
-
-def scrape(url, accept="text/plain"):
-    request = urllib.request.Request(url, headers={"Accept": accept})
-    with urllib.request.urlopen(request) as answer:
-        return answer.headers["Content-Type"], answer.read().decode()
-
-
-def held(serve, cluster, *nodes, urls=200, pages=40, **settings):
-    """A crawl of *nodes* that stands still after some *pages*."""
-    server = serve(urls=urls, hosts=8, nodes=nodes, delay=HELD, until=after(pages))
-    for node in nodes:
-        seeds = ",".join(server.seeds)
-        cluster.start(node, "-a", f"seeds={seeds}", **settings)
-    cluster.join()
-    server.delay = 0.0
-    until(lambda: len(server.answered) >= pages, "pages")
-    return server
 
 
 BOTH = ("node-1", "node-2")
@@ -87,8 +68,13 @@ def test_prometheus_finds_both_nodes_of_a_crawl_and_says_their_pages_per_second(
     serve, cluster, prometheus, running
 ):
     start, judge = prometheus
-    server = held(serve, cluster, *BOTH, urls=200, pages=20, FRONTIER_METRICS_PORT="0")
+    server = serve(urls=200, hosts=8, nodes=BOTH, delay=HELD, until=after(20))
+    seeds = f"seeds={','.join(server.seeds)}"
+    for node in BOTH:
+        cluster.start(node, "-a", seeds, FRONTIER_METRICS_PORT="0")
     cluster.share("site-1")
+    server.delay = 0.0
+    until(lambda: len(server.answered) >= 20, "pages")
     ports = [
         int(until(lambda n=n: url_of(cluster, n), "a port").split(":")[2].split("/")[0])
         for n in BOTH
