@@ -62,13 +62,6 @@ def test_leaving_node_moves_few_partitions_of_other_nodes(count):
     assert len(moved) < 2 * 1024 / count
 
 
-def test_the_load_is_bounded_where_chance_alone_is_not():
-    shares = Ring(members(100), 1024).shares().values()
-
-    assert max(shares) <= math.ceil(1024 / 100 * LOAD)
-    assert sum(shares) == 1024
-
-
 def test_a_heavier_node_owns_more():
     ring = Ring([Member("light", 1), Member("heavy", 3)], 1024)
     shares = ring.shares()
@@ -76,14 +69,6 @@ def test_a_heavier_node_owns_more():
     assert 2.4 < shares["heavy"] / shares["light"] < 3.8
 
 
-def test_the_last_node_owns_everything_and_nobody_nothing():
-    assert Ring(members(1), 16).owned_by("node-0") == list(range(16))
+def test_nobody_owns_nothing():
     assert Ring([], 16).owners == ()
     assert Ring([], 16).owned_by("node-0") == []
-
-
-def test_more_nodes_than_partitions_is_no_error():
-    ring = Ring(members(30), 4)
-
-    assert len(ring.owners) == 4
-    assert max(ring.shares().values()) <= 1

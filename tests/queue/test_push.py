@@ -96,14 +96,6 @@ def test_bloom_alone_loses_few_and_never_queues_twice(client):
     assert node.scan().pushed == first.count("n")
 
 
-def test_bloom_with_a_set_queues_every_new_url(client):
-    node = client("bloom+set")
-    every = some(20_000)
-
-    assert set(node.push_urls(every)) == {"n"}
-    assert set(node.push_urls(every)) == {"s"}
-
-
 def test_bloom_knows_what_was_pushed_while_a_set_answered(client, shapes):
     node = client("bloom+set")
     every = some(8_000)

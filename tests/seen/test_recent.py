@@ -24,14 +24,6 @@ def test_the_last_half_of_the_size_is_never_forgotten(size):
     assert all(recent.add(n) for n in range(10 * size - size // 2 + 1, 10 * size))
 
 
-def test_oldest_key_is_forgotten_beyond_the_size():
-    recent = Recent(10)
-    for n in range(100):
-        recent.add(n)
-
-    assert recent.add(0) is False
-
-
 def test_a_key_that_is_asked_for_is_used():
     recent = Recent(10)
     recent.add("home")
