@@ -142,10 +142,8 @@ class _Sitemap:
                 f"for, first {self.refused[0][:200]}"
             )
         if self._others:
-            names = (
-                "an index: its <url>" if self.is_index else "no index: its <sitemap>"
-            )
-            self.faults.append(f"is {names} are not read, {self._others:,}")
+            kind = "an index: its <url>" if self.is_index else "a list: its <sitemap>"
+            self.faults.append(f"is {kind} elements are not read ({self._others:,})")
         if self._bad_urls:
             self.faults.append(f"{self._bad_urls:,} of its URLs are none of http(s)")
         if self._bad_dates:

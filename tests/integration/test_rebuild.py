@@ -34,8 +34,10 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
     for node, journal in zip(nodes, journals, strict=True):
         cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
     cluster.join()
-    server.delay = 0.02
+    # Slow, so that the first node has pages left when the other has its hosts.
+    server.delay = 0.5
     until(lambda: server.until(server.answered, None), "a beginning by both")
+    server.delay = 0.02
     until(lambda: acked(journals[0], least=1), "acks in a journal")
     cluster.kill("node-1")
     assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0

@@ -56,7 +56,10 @@ def test_an_entry_that_is_its_url_names_it():
 
     urls = [url for url, _ in found]
     assert urls == ["http://a.example/1?a=1&b=2", "http://a.example/2.xml.gz"]
-    assert (kinds, faults) == ({True}, ["is an index: its <url> are not read, 1"])
+    assert (kinds, faults) == (
+        {True},
+        ["is an index: its <url> elements are not read (1)"],
+    )
 
 
 def test_an_ampersand_in_a_cdata_section_is_one():
