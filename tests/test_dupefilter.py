@@ -33,11 +33,6 @@ class ByHeader:
         return hashlib.sha1(request.headers.get("X-Id", b"")).digest()
 
 
-class Caseless:
-    def fingerprint(self, request):
-        return hashlib.sha1(request.url.lower().encode()).digest()
-
-
 @pytest.fixture
 def crawler(server, unique):
     """Make crawlers of one crawl."""
@@ -120,15 +115,8 @@ def test_duplicates_are_those_of_scrapys_fingerprint(opened):
 
 
 @pytest.mark.parametrize("tiers", ["recent,bloom,set", "set"])
-def test_the_projects_fingerprinter_decides(opened, tiers):
-    dupefilter = opened(REQUEST_FINGERPRINTER_CLASS=Caseless, FRONTIER_SEEN_TIERS=tiers)
-
-    assert not dupefilter.request_seen(Request("http://scrapytest.org/index.html"))
-    assert dupefilter.request_seen(Request("http://scrapytest.org/INDEX.html"))
-
-
-def test_equal_fingerprints_are_duplicates_on_any_host(opened):
-    dupefilter = opened(REQUEST_FINGERPRINTER_CLASS=ByHeader)
+def test_fingerprints_of_the_project_decide_on_any_host(opened, tiers):
+    dupefilter = opened(REQUEST_FINGERPRINTER_CLASS=ByHeader, FRONTIER_SEEN_TIERS=tiers)
     first, other = {"X-Id": "1"}, {"X-Id": "2"}
 
     assert not dupefilter.request_seen(Request("http://a.example/", headers=first))

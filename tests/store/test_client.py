@@ -19,15 +19,13 @@ async def patiently(store, call):
             return await store.call(call)
 
 
-async def test_replies_come_in_the_order_of_the_calls(store, unique):
+async def test_replies_come_in_the_order_of_the_calls_and_are_not_decoded(
+    store, unique
+):
     calls = [increment(unique) for _ in range(500)]
 
     assert await store.run(calls) == list(range(1, 501))
-
-
-async def test_replies_are_not_decoded(store, unique):
     await store.call(Call.command("SET", unique, b"\xff\x00"))
-
     assert await store.call(Call.command("GET", unique)) == b"\xff\x00"
     assert await store.call(Call.command("GET", unique + "x")) is None
 
@@ -138,19 +136,6 @@ async def test_silent_server_is_reported_by_the_pulse_each_time(connect, own_ser
     pulse.cancel()
 
 
-async def test_a_server_that_starts_again_is_found_again(connect, own_server, unique):
-    store = connect(own_server)
-    await store.call(increment(unique))
-    own_server.kill()
-
-    with pytest.raises(StoreUnavailable):
-        await store.call(increment(unique))
-    own_server.start()
-    # A busy Sentinel may think for a moment that the primary is down.
-    assert await patiently(store, Call.command("GET", unique)) == b"1"
-    assert await store.call(increment(unique)) == 2
-
-
 @pytest.mark.parametrize("named_by", ["REDIS_URL", "REDIS_PARAMS"])
 async def test_a_call_whose_reply_is_lost_is_sent_once(
     wire, stack, db, unique, named_by
@@ -184,30 +169,15 @@ async def test_a_closed_store_makes_no_connection(connect, server):
     assert not any(one.is_connected for one in made), "a sentinel's, too"
 
 
-async def test_a_server_without_memory_is_waited_for(connect, own_server, unique):
-    store = connect(own_server)
-    await store.call(Call.command("CONFIG", "SET", "maxmemory", "1"))
-
-    with pytest.raises(StoreUnavailable):
-        await store.call(Call.command("SET", unique, "x"))
-
-
-async def test_a_server_that_may_forget_is_refused(connect, own_server):
-    store = connect(own_server)
-    memory = Call.command("INFO", "memory")
-    check_server(await store.call(memory), store.where)
-
-    await store.call(Call.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"))
-    with pytest.raises(StoreRefused, match="allkeys-lru.*set maxmemory-policy noev"):
-        check_server(await store.call(memory), store.where)
-
-
 def test_server_info_is_checked_as_a_mapping_or_bytes():
     check_server({"maxmemory_policy": "noeviction"}, "here")
     check_server(b"# Memory\r\nmaxmemory_policy:noeviction\r\n", "here")
     evicts = {"maxmemory_policy": "volatile-ttl"}
     for said in (evicts, b"# Memory\r\nmaxmemory_policy:volatile-ttl\r\n"):
-        with pytest.raises(StoreRefused, match="at here has maxmemory-policy"):
+        with pytest.raises(
+            StoreRefused,
+            match="at here has .*set maxmemory-policy no",
+        ):
             check_server(said, "here")
 
 
