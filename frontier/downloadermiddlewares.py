@@ -39,12 +39,10 @@ from frontier.scrapy_internals import (
     meta_refresh_of,
     use_own_url,
 )
-from frontier.session.session import URL_SHOWN, one_message, session_of
+from frontier.session.session import URL_SHOWN, OfCrawler, one_message, session_of
 from frontier.urls.partition import DOWNLOAD_SLOT, queue_key
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -61,7 +59,7 @@ HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
 
 
-class HopMiddleware:
+class HopMiddleware(OfCrawler):
     """Drops requests that are out of scope, excluded, or lead to refused addresses.
 
     It comes first, except for Scrapy's OffsiteMiddleware, and sees redirects, too.
@@ -71,11 +69,6 @@ class HopMiddleware:
         self._session = session_of(crawler)
         self._hops = self._session.component(Hops)
         self._crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node."""
-        return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
         """Let *request* pass.
@@ -105,16 +98,11 @@ class HopMiddleware:
         raise BodyArchivedOnly(request.url, is_archived=is_archived)
 
 
-class ImportedFilterMiddleware:
+class ImportedFilterMiddleware(OfCrawler):
     """Drops what another scheduler had seen before its crawl was taken over."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node."""
-        return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
         """Let *request* pass, unless it came from the store and was seen.
@@ -142,7 +130,7 @@ class ImportedFilterMiddleware:
             raise SeenBefore(f"{request.url[:200]} was seen before the crawl")
 
 
-class MetaRefreshMiddleware:
+class MetaRefreshMiddleware(OfCrawler):
     """Replaces Scrapy's: a page with an invalid base or refresh reaches its spider.
 
     Scrapy's middleware, `Response.urljoin` and link extractors raise on such a page.
@@ -153,11 +141,6 @@ class MetaRefreshMiddleware:
         self._stats = crawler.stats
         self._scrapys = meta_refresh_of(crawler)
         self._is_told = False
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*."""
-        return cls(crawler)
 
     def process_response(
         self, request: Request, response: Response
@@ -190,7 +173,7 @@ class MetaRefreshMiddleware:
             )
 
 
-class CaptureMiddleware:
+class CaptureMiddleware(OfCrawler):
     """Archives every exchange, and keeps each host to its own slot.
 
     In its place, nearer to the wire than HttpCompression, redirects and
@@ -210,11 +193,6 @@ class CaptureMiddleware:
         config = self._session.config
         if config.warc_enabled and config.warc_browser:
             self._session.browser = BrowserTraffic(crawler, self._session)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node."""
-        return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
         """Ask only for changes, if that is wanted; note if *request* names its slot.

@@ -45,8 +45,8 @@ FrontierError
     ├── BadWarc             a file is cut off or damaged, or is no WARC file
     └── BadWacz             a WACZ file breaks a rule, or cannot be made
 
-An error carries the facts as attributes. Its message is derived from them, so that
-callers match on types and fields and never on text. Its ``code`` is the exit code of a
+An error carries the facts that callers ask for as attributes, so that they match on
+types and fields and never on text. Its ``code`` is the exit code of a
 command that it ends (`frontier.cli.output.ExitCode`).
 """
 
@@ -85,8 +85,6 @@ class OtherSchema(ConfigurationError):
             "FRONTIER_CRAWL_ID to begin another crawl"
         )
         self.crawl_id = crawl_id
-        self.has = has
-        self.ours = ours
 
 
 class InputBroken(ConfigurationError):
@@ -251,9 +249,6 @@ class NodeReplaced(CoordinationError):
             "give each node a FRONTIER_NODE_ID of its own, or none"
         )
         self.crawl_id = crawl_id
-        self.node_id = node_id
-        self.other = other
-        """Where that process is, if it has said so."""
 
 
 class CrawlClosed(NotFound):
@@ -277,7 +272,6 @@ class RunOver(CoordinationError):
         )
         self.crawl_id = crawl_id
         self.state = state
-        self.run_id = run_id
 
 
 class NodeStopped(CoordinationError):
@@ -285,7 +279,6 @@ class NodeStopped(CoordinationError):
 
     def __init__(self, node_id: str) -> None:
         super().__init__(f"the node {node_id} was stopped before it had started")
-        self.node_id = node_id
 
 
 class NoCrawlYet(CoordinationError):
@@ -310,7 +303,6 @@ class CrawlInUse(InUse):
             else f"the crawl {crawl_id} has not ended; end it with frontier crawl end"
         )
         self.crawl_id = crawl_id
-        self.nodes = nodes
 
 
 class WorkerFailed(FrontierError):
@@ -318,7 +310,6 @@ class WorkerFailed(FrontierError):
 
     def __init__(self, job: str, url: str, reason: str) -> None:
         super().__init__(f"{job} of {url}: {reason}")
-        self.job = job
         self.url = url
         self.reason = reason
 
@@ -363,7 +354,6 @@ class BodyArchivedOnly(ArchiveError):
             f"{where}"
         )
         self.url = url
-        self.is_archived = is_archived
 
 
 class WriterStopped(ArchiveError):
@@ -403,7 +393,6 @@ class SourceBroken(ArchiveError):
 
     def __init__(self, source: str, reason: str) -> None:
         super().__init__(f"{source}: {reason}")
-        self.source = source
         self.reason = reason
 
 
@@ -414,7 +403,6 @@ class BadWarc(ArchiveError):
 
     def __init__(self, file: str, offset: int, reason: str) -> None:
         super().__init__(f"{file}: {reason} at byte {offset:,}")
-        self.file = file
         self.offset = offset
         self.reason = reason
 
@@ -439,7 +427,6 @@ class NoManifest(ArchiveError):
             f"{path}: there is no plan, or no manifest of this version; frontier warc "
             "manifest makes manifests, and frontier warc plan makes plans"
         )
-        self.path = path
 
 
 class Unwritable(ArchiveError):
@@ -451,7 +438,6 @@ class StaleManifest(ArchiveError):
 
     def __init__(self, file: str) -> None:
         super().__init__(f"{file} has changed since its manifest was made, or has none")
-        self.file = file
 
 
 class FileTaken(ArchiveError):
@@ -461,7 +447,6 @@ class FileTaken(ArchiveError):
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} exists; it is not overwritten")
-        self.path = path
 
 
 class FileInUse(ArchiveError):
@@ -469,7 +454,6 @@ class FileInUse(ArchiveError):
 
     def __init__(self, path: str) -> None:
         super().__init__(f"another process writes {path}")
-        self.path = path
 
 
 class BadWacz(ArchiveError):
@@ -479,5 +463,4 @@ class BadWacz(ArchiveError):
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(f"{file}: {reason}")
-        self.file = file
         self.reason = reason

@@ -8,8 +8,7 @@ What always holds:
 3.  A refusal is an `OSError` whose ``strerror`` says why, and whose ``filename`` is the
     path: callers report it like any other file that cannot be read.
 
-A link is followed to a regular file: a path that a person named may be one. Code that
-looks into a directory that others write to passes ``follow=False``.
+What is read may be a link to a regular file, as a path that a person named may be one.
 
 Files get the mode ``FRONTIER_FILE_MODE`` when they are made, and their directories one
 that fits it. Archived pages may need a login, and a journal has cookies and bodies of
@@ -246,15 +245,14 @@ _KINDS = {
 }
 
 
-def open_input(path: Path | str, *, follow: bool = True) -> BinaryIO:
+def open_input(path: Path | str) -> BinaryIO:
     """Open the regular file *path* for reading.
 
     Raises:
         OSError: There is none, it may not be read, or *path* is not a regular file.
         ValueError: No file can have that name.
     """
-    descriptor = descriptor_of(path, os.O_RDONLY, follow=follow)
-    return os.fdopen(descriptor, "rb")
+    return os.fdopen(descriptor_of(path, os.O_RDONLY, follow=True), "rb")
 
 
 def read_input(path: Path | str, limit: int) -> bytes:

@@ -16,12 +16,11 @@ from scrapy.exceptions import DropItem, NotConfigured
 from scrapy.utils.misc import load_object
 
 from frontier.errors import StoreError, WriterStopped
-from frontier.session.session import session_of
+from frontier.session.session import OfCrawler, session_of
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from typing import Self
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -41,7 +40,7 @@ def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
     return {**params, "frontier_node": session_of(spider.crawler).config.node_id}
 
 
-class ItemOriginMiddleware:
+class ItemOriginMiddleware(OfCrawler):
     """Notes which request each item came from, for our pipelines, and in the item.
 
     It is a spider middleware because item pipelines do not learn that. Unless one of
@@ -57,15 +56,6 @@ class ItemOriginMiddleware:
         if not asked and not self._field:
             raise NotConfigured
         self._origins = origins_of(crawler)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node.
-
-        Raises:
-            NotConfigured: Nobody asks where items come from.
-        """
-        return cls(crawler)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
@@ -101,7 +91,7 @@ WARC_FIELD = "warc"
 """The field of an item that `WarcPipeline` fills."""
 
 
-class WarcPipeline:
+class WarcPipeline(OfCrawler):
     """Tells each item where its response is archived, in the item's field ``warc``.
 
     The field is a dict: ``file`` (name of the WARC file), ``offset`` and ``length``
@@ -124,11 +114,6 @@ class WarcPipeline:
                 "ITEM_PIPELINES"
             )
         self._field = WARC_FIELD
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the pipeline of *crawler*'s node."""
-        return cls(crawler)
 
     async def process_item(self, item: Any) -> Any:
         """Add the dict to *item*, if its response was archived.
@@ -153,7 +138,7 @@ class WarcPipeline:
         return item
 
 
-class UniqueItemsPipeline:
+class UniqueItemsPipeline(OfCrawler):
     """Drops items with an id that another page of the crawl has given, on any node.
 
     The id is in the field that ``FRONTIER_ITEM_ID_FIELD`` names; an item without it is
@@ -173,11 +158,6 @@ class UniqueItemsPipeline:
         self._field = self._session.config.item_id_field
         self._given: WeakKeyDictionary[Request, set[bytes]] = WeakKeyDictionary()
         """The ids that the page of each request has given."""
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the pipeline of *crawler*'s node."""
-        return cls(crawler)
 
     async def process_item(self, item: Any) -> Any:
         """Pass *item* on.

@@ -63,14 +63,13 @@ from frontier.seen.recent import Recent
 from frontier.session.features import SpiderFeatures
 from frontier.session.launch import spare_imports
 from frontier.session.request_stats import RequestStats
-from frontier.session.session import session_of
+from frontier.session.session import OfCrawler, session_of
 from frontier.status.reports import counts_in
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT, SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
-    from typing import Self
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -100,7 +99,7 @@ MAX_PENDING = 10_000
 """If more URLs than that wait for the store, this node starts nothing new."""
 
 
-class Scheduler(BaseScheduler, Owner):
+class Scheduler(OfCrawler, BaseScheduler, Owner):
     """Replaces Scrapy's scheduler and its duplicate filter."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -120,12 +119,6 @@ class Scheduler(BaseScheduler, Owner):
         self._idle_since: float | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._aside: set[asyncio.Task[Any]] = set()
-
-    @classmethod
-    @override
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the scheduler of *crawler*'s node."""
-        return cls(crawler)
 
     @override
     def open(self, spider: Spider) -> Deferred[None]:

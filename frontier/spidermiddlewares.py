@@ -21,13 +21,12 @@ from frontier.session.old_spiders import (
     tell_of_start_middlewares,
 )
 from frontier.session.other_schedulers import check_scheduler
-from frontier.session.session import one_message, session_of
+from frontier.session.session import OfCrawler, one_message, session_of
 from frontier.store.outage_retry import pauses
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from typing import Self
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -44,7 +43,7 @@ NOT_OF_START = (CoordinationError, StoreError)
 """Errors that do not come from `Spider.start`: the node itself cannot go on."""
 
 
-class StartMiddleware:
+class StartMiddleware(OfCrawler):
     """Runs `Spider.start` on one node of the crawl, once.
 
     All nodes may have the same seeds: one holds the lock and iterates, the others wait.
@@ -63,15 +62,6 @@ class StartMiddleware:
         self._crawler = crawler
         if crawler.spider is not None:
             serve_start_requests(crawler.spider)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node.
-
-        Raises:
-            ConfigurationError: Another add-on has set another scheduler meanwhile.
-        """
-        return cls(crawler)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Pass on what *start* yields if this node is the one to load it."""
@@ -178,7 +168,7 @@ def _is_particular(request: Request) -> bool:
     return bool(made or request.meta.keys() - OF_ALL)
 
 
-class SkipLinksMiddleware:
+class SkipLinksMiddleware(OfCrawler):
     """Does not follow duplicate pages below ``FRONTIER_REVISIT_SKIP_LINKS_DEPTH``.
 
     A page is a duplicate if it became a revisit, but not one of itself in the same
@@ -190,11 +180,6 @@ class SkipLinksMiddleware:
         self._depth = self._session.config.revisit_skip_links_depth
         if self._depth < 0:
             raise NotConfigured  # with a reason, Scrapy would warn
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node."""
-        return cls(crawler)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]

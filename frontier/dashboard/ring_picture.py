@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from frontier.model import frozen
-from frontier.status.text import first_of
+from frontier.status.text import first_of, ranges_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 COLOURS = 24
 """Colours of the style sheet; if there are more nodes, they share them."""
 MOST_CELLS = 2048
+MOST_RANGES = 40
 OUTER, INNER = 198.0, 104.0
 """Radii in a picture that is 400 wide."""
 NOBODY = -1
@@ -97,12 +98,6 @@ def held_by(
     return found
 
 
-def ranges(numbers: Iterable[int], most: int = 40) -> str:
-    """*numbers*, which are in order, as ``0-41, 77``; the first *most* ranges."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return first_of([f"{a}" if a == b else f"{a}-{b}" for a, b in found], most)
+def ranges(numbers: Iterable[int]) -> str:
+    """*numbers*, which are in order, as ``0-41, 77``; the first `MOST_RANGES`."""
+    return first_of(ranges_of(numbers), MOST_RANGES)

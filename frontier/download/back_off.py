@@ -39,12 +39,11 @@ from frontier.download.outcomes import HostBackedOff, HostGivenUp, outcome_of
 from frontier.node.context import Target
 from frontier.node.ends import UNDONE
 from frontier.queue.priority import split_name
-from frontier.session.session import session_of
+from frontier.session.session import OfCrawler, session_of
 from frontier.urls.partition import SPREAD, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Self
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -204,7 +203,7 @@ class LeftAlone:
             self._session.count("frontier/backoff/put_back")
 
 
-class BackOffMiddleware:
+class BackOffMiddleware(OfCrawler):
     """Leaves hosts alone that answer 429 or 503, or that cannot be reached.
 
     Their requests are tried again afterwards, or given up with `HostGivenUp`.
@@ -220,11 +219,6 @@ class BackOffMiddleware:
         self._errors = tuple(
             load_object(one) for one in settings.getlist("RETRY_EXCEPTIONS")
         )
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*."""
-        return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
         """Let *request* pass if its host is not left alone.

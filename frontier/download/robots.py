@@ -68,12 +68,10 @@ from frontier.scrapy_internals import (
     crawl_delay,
     tell_robots_parsed,
 )
-from frontier.session.session import REDIRECTS, session_of
+from frontier.session.session import REDIRECTS, OfCrawler, session_of
 from frontier.urls.robots import LIMIT, first_part
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.robotstxt import RobotParser
@@ -139,7 +137,7 @@ class _Cache:
             self._bytes -= self._known.popitem(last=False)[1].size
 
 
-class RobotsTxtMiddleware(BaseRobots):
+class RobotsTxtMiddleware(OfCrawler, BaseRobots):
     """Replaces Scrapy's middleware, and obeys robots.txt by RFC 9309."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -155,12 +153,6 @@ class RobotsTxtMiddleware(BaseRobots):
         self._fetching: dict[str, asyncio.Task[Known]] = {}
         self._unreachable: Counter[str] = Counter()
         crawler.signals.connect(self._tell, signals.spider_closed)
-
-    @classmethod
-    @override
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node."""
-        return cls(crawler)
 
     @override
     async def process_request(  # type: ignore[override] # as the newest calls it

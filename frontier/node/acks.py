@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from frontier.node.context import Part
-from frontier.queue.due import again_calls, put_again
+from frontier.queue.due import again_calls
 from frontier.queue.push import TEST, Push
-from frontier.queue.reserve import ack_calls, acked, buried, bury_call, start_call
+from frontier.queue.reserve import ack_calls, bury_call, start_call
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Acks:
         await self.settle([reservation])
         keys = self._keys.partition(reservation.lease.partition)
         call = bury_call(keys, reservation, reason)
-        if not await self._inbox.send_fenced([(reservation.lease, call)], buried):
+        if not await self._inbox.send_fenced([(reservation.lease, call)]):
             self._node.deliveries.note_acked([reservation])
         self._inbox.forget(reservation)
         if not reservation.delivery.is_through:
@@ -240,10 +240,7 @@ class Acks:
 
     def _count_ended(self, reply: Any, lease: Lease) -> None:
         """Count the reservations that one of these calls ended, by its *reply*."""
-        if not isinstance(reply, list):
-            self.acked += acked(reply, lease)
-            return
-        count, is_next = put_again(reply, lease)
+        count, is_next = reply if isinstance(reply, list) else (reply, False)
         self.acked += count
         if is_next:
             self._node.due_times.note(lease.partition)

@@ -12,6 +12,7 @@ A *part* is a feature that hangs on the kernel of a node. The kernel knows the h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import (
     TYPE_CHECKING,
@@ -285,6 +286,14 @@ async def before(
     finally:
         for task in (doing, waiting):
             task.cancel()
+
+
+async def happens(event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait for *event*, but no longer than *seconds*; return whether it is set."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
 
 
 class Loops:

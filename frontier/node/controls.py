@@ -25,7 +25,7 @@ from frontier.cluster import controls as wanted
 from frontier.cluster.controls import Controls, Entry
 from frontier.errors import KeyDamaged
 from frontier.model import Attempt
-from frontier.node.context import Part
+from frontier.node.context import Part, happens
 
 if TYPE_CHECKING:
     from frontier.node.node import Node
@@ -66,12 +66,7 @@ class Controlling(Part):
 
     async def resumed(self, seconds: float) -> bool:
         """Wait until the crawl is not paused, but no longer than *seconds*."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._going.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await happens(self._going, seconds)
 
     async def heed(self, version: str) -> None:
         """Read what is wanted as of *version*, put it into force, and pass it on.

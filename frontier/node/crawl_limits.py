@@ -25,7 +25,6 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
 from collections import Counter
@@ -37,7 +36,7 @@ from typing_extensions import override
 from frontier.cluster.crawls import LIMIT
 from frontier.errors import StoreRefused
 from frontier.model import frozen
-from frontier.node.context import Part
+from frontier.node.context import Part, happens
 from frontier.store.client import Argument, Call
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import partition_of
@@ -201,9 +200,7 @@ class Spending(Part):
     async def run(self) -> None:
         """Report, until cancelled."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(INTERVAL):
-                    await self._starved.wait()
+            await happens(self._starved, INTERVAL)
             await self.before_ack()
             if self._starved.is_set() and not self._allowed:
                 await asyncio.sleep(AGAIN)

@@ -16,7 +16,6 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import time
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.errors import KeyDamaged, LeaseLost
+from frontier.node.context import happens
 from frontier.queue.due import due_call, moved
 from frontier.queue.priority import readable
 
@@ -96,9 +96,7 @@ class DueTimes:
         while True:
             first = min((known.at for known in self._next.values()), default=math.inf)
             pause = None if math.isinf(first) else max(0.0, first - time.monotonic())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._some.wait()
+            await happens(self._some, pause)
             self._some.clear()
             for partition in self._next.keys() - self._leases.held.keys():
                 del self._next[partition]

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from frontier.cluster.crawls import CANCELED, ENDED, LIMIT
 from frontier.errors import StoreUnavailable
 from frontier.node.borrow import ASK
-from frontier.node.context import Part
+from frontier.node.context import Part, happens
 from frontier.node.ends import ORDERS
 from frontier.node.hints import WANTED, hint_calls
 
@@ -93,9 +93,7 @@ class Heartbeat:
                 except StoreUnavailable:
                     settled = False
                 pause = self._beat if settled else min(QUICK_BEAT, self._beat)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._hurried.wait()
+                await happens(self._hurried, pause)
                 self._hurried.clear()
         except BaseException:
             if self._following is not None:  # else `stop` waits for it
@@ -123,9 +121,7 @@ class Heartbeat:
         earlier pushes went elsewhere.
         """
         while (now := time.monotonic()) < due:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(due - now):
-                    await self._took.wait()
+            await happens(self._took, due - now)
             if self._took.is_set():
                 self._took.clear()
                 due = min(due, time.monotonic() + 2 * self._beat)

@@ -29,7 +29,6 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import random
@@ -42,7 +41,7 @@ from typing_extensions import override
 
 from frontier.cluster.controls import ALL_HOSTS
 from frontier.errors import CodecError, KeyDamaged
-from frontier.node.context import Part
+from frontier.node.context import Part, happens
 from frontier.node.host_politeness import LONG
 from frontier.queue.hosts import (
     ABSENT,
@@ -480,9 +479,7 @@ class Hosts(Part):
         """Tell the store what is known here, and forget records that say nothing."""
         pruned = time.monotonic()
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PRUNE):
-                    await self._some.wait()
+            await happens(self._some, PRUNE)
             if time.monotonic() >= pruned + PRUNE:
                 pruned = time.monotonic()
                 self._prune(pruned)

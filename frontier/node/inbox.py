@@ -18,7 +18,6 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import time
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import LeaseLost, StoreUnavailable
 from frontier.node import hints
+from frontier.node.context import happens
 from frontier.node.delivery import Delivery
 from frontier.node.hints import WANTED
 from frontier.node.host_politeness import LONG
@@ -36,7 +36,6 @@ from frontier.queue.reserve import (
     HostsUnread,
     Reservation,
     requeue_calls,
-    requeued,
     reserve_call,
     reserved,
 )
@@ -232,18 +231,18 @@ class Inbox:
                 (lease, call)
                 for call in requeue_calls(keys, lease, self._order, entries)
             )
-        await self.send_fenced(calls, requeued)
+        await self.send_fenced(calls)
 
     async def send_fenced(
         self,
         asked: Sequence[tuple[Lease, Call]],
-        on_reply: Callable[[Any, Lease], object],
+        on_reply: Callable[[Any, Lease], object] = lambda _, __: None,
     ) -> set[tuple[int, int]]:
         """Send calls that the store refuses without a lease.
 
         A call whose lease was forgotten meanwhile is not sent: a store that went back
-        may still accept it. *on_reply* raises `LeaseLost` for a refusal. Returns the
-        partitions and tokens of leases that are lost.
+        may still accept it. *on_reply* is given the replies of those that were not
+        refused. Returns the partitions and tokens of leases that are lost.
         """
         waits = pauses()
         while True:
@@ -256,10 +255,10 @@ class Inbox:
                 await asyncio.sleep(next(waits))
         refused = [lease for lease, _ in unsent]
         for (lease, _), reply in zip(sent, replies, strict=True):
-            try:
-                on_reply(reply, lease)
-            except LeaseLost:
+            if reply is None:
                 refused.append(lease)
+            else:
+                on_reply(reply, lease)
         self.lose_all(
             [one for one in dict.fromkeys(refused) if self._leases.holds(one)]
         )
@@ -270,9 +269,7 @@ class Inbox:
     async def run(self) -> None:
         """Reserve whenever there is room, until cancelled."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL):
-                    await self._ready.changed.wait()
+            await happens(self._ready.changed, POLL)
             self._ready.changed.clear()
             if self.stopped:
                 continue

@@ -31,7 +31,7 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import StoreUnavailable
-from frontier.node.context import Part
+from frontier.node.context import Part, happens
 from frontier.node.hints import hint_calls, hints_of
 from frontier.queue.due import DUE
 from frontier.queue.push import SEEN, Pusher
@@ -165,7 +165,7 @@ class Outbox:
             while True:
                 await self._some.wait()
                 if not self._flushes and self.pending < MAX_PER_FLIGHT:
-                    await self._linger()
+                    await happens(self._urgent, DELAY)
                 self._some.clear()
                 self._urgent.clear()
                 while batches := self._take():
@@ -180,11 +180,6 @@ class Outbox:
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)
-
-    async def _linger(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DELAY):
-                await self._urgent.wait()
 
     def _take(self) -> list[tuple[int, list[Push]]]:
         """What goes on the next flight; nothing of partitions that are on one now."""

@@ -18,9 +18,10 @@ import socket
 import sys
 import time
 from collections import deque
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from frontier.status.text import ranges_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -132,21 +133,10 @@ class ProcessStats:
 
 def ranges(numbers: Iterable[int]) -> str:
     """*numbers* as text, such as ``0-41,77``, ending with `CUT` if it is too long."""
-    every = sorted(set(numbers))
-    if not every:
-        return ""
-    breaks = [(a, b) for a, b in pairwise(every) if b != a + 1]
-    starts = [every[0], *(b for _, b in breaks)]
-    ends = [*(a for a, _ in breaks), every[-1]]
-    parts, room = [], MAX_HOLDS - len(CUT)
-    for first, last in zip(starts, ends, strict=True):
-        part = f"{first}" if first == last else f"{first}-{last}"
-        room -= len(part) + 1
-        if room < 0:
-            parts.append(CUT)
-            break
-        parts.append(part)
-    return ",".join(parts)
+    text = ",".join(ranges_of(sorted(set(numbers))))
+    if len(text) <= MAX_HOLDS:
+        return text
+    return text[: MAX_HOLDS - len(CUT)].rpartition(",")[0] + f",{CUT}"
 
 
 def resident_bytes() -> int:

@@ -31,7 +31,6 @@ from frontier.queue.reserve import (
     notes_call,
     ran_of,
     requeue_calls,
-    requeued,
     weighed,
 )
 from frontier.store.client import Call
@@ -115,7 +114,7 @@ class Reclaim:
                     calls += ((lease, call) for call in ask)
                 self.count += len(entries) - len(own) if leases[lease] else 0
                 queues[lease.partition] = {entry.queue for entry in entries}
-            await self._inbox.send_fenced(calls, requeued)
+            await self._inbox.send_fenced(calls)
             fresh = [one for one, former in leases.items() if former is not None]
             await self._outage_retry.retry(
                 [

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from frontier.errors import FrontierError
-from frontier.node.context import Part, Target
+from frontier.node.context import Part, Target, happens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,14 +147,9 @@ class Uplink(Part):
             if can_judge and not await self._is_up(silent, good):
                 self._pause(len(silent))
                 while not await self._is_up(silent, good):
-                    await self._wait()
+                    # or until what is still on its way is answered
+                    await happens(self._answer, self._interval)
             self._go_on()
-
-    async def _wait(self) -> None:
-        """Wait for the next probe, or for an answer to what is still on its way."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._interval):
-                await self._answer.wait()
 
     async def _known_others(self, silent: Sequence[Target]) -> list[Target]:
         """Hosts that have answered before, and are not among the *silent* ones."""

@@ -25,9 +25,10 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.errors import CodecError, KeyDamaged, LeaseLost
+from frontier.errors import CodecError, KeyDamaged
 from frontier.model import frozen
 from frontier.queue.priority import readable, split_name
+from frontier.queue.reserve import fenced
 from frontier.store.calls import Call, batches
 
 if TYPE_CHECKING:
@@ -209,17 +210,6 @@ def again_calls(
     ]
 
 
-def put_again(reply: list[int] | None, lease: Lease) -> tuple[int, bool]:
-    """How many reservations ended, and whether one of the new items is due next.
-
-    Raises:
-        LeaseLost: The token is stale.
-    """
-    if reply is None:
-        raise LeaseLost(lease.partition, lease.token)
-    return int(reply[0]), bool(reply[1])
-
-
 def due_call(
     keys: PartitionKeys, lease: Lease, bucket: str = "", queues: Sequence[str] = ()
 ) -> Call:
@@ -241,9 +231,9 @@ class Moved(NamedTuple):
     bucket: bytes
     """The bucket that is due next; empty if nothing waits."""
     due: float
-    became_ready: tuple[bytes, ...]
+    became_ready: Sequence[bytes]
     """Queues that were empty before."""
-    lacking: tuple[bytes, ...]
+    lacking: Sequence[bytes]
     """Queues that the next call has to name to move more; at most `MOST`."""
 
 
@@ -253,8 +243,5 @@ def moved(reply: list[Any] | None, lease: Lease) -> Moved:
     Raises:
         LeaseLost: The token is stale.
     """
-    if reply is None:
-        raise LeaseLost(lease.partition, lease.token)
-    now, count, bucket, due, became, lacking = reply
-    found = Moved(int(now), int(count), bucket, float(due), tuple(became), ())
-    return found._replace(lacking=tuple(lacking))
+    now, count, bucket, due, became, lacking = fenced(reply, lease)
+    return Moved(now, count, bucket, float(due), became, lacking)

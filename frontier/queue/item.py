@@ -117,10 +117,8 @@ class Codec:
             default=partial(self._pack_other, depth=0), strict_types=True
         ).pack
 
-    def encode(
-        self, record: Mapping[str, Any], queue: str = "", *, most: int = MAX_BYTES
-    ) -> bytes:
-        """The item of *record*, a request as a mapping with a ``url``, of *most* bytes.
+    def encode(self, record: Mapping[str, Any], queue: str = "") -> bytes:
+        """The item of *record*, a request as a mapping with a ``url``.
 
         It can be read in *queue* alone, a `queue_name`; in any if none is given.
 
@@ -133,8 +131,8 @@ class Codec:
             body: bytes = self._pack_record(placed)
         except _NOT_DATA as error:
             raise self._blame(record, error) from None
-        if len(body) > most:
-            reason = f"takes {len(body):,} bytes; at most {most:,} can be stored"
+        if len(body) > MAX_BYTES:
+            reason = f"takes {len(body):,} bytes; at most {MAX_BYTES:,} can be stored"
             raise NotSerializable(_short(record), "the request", reason)
         return head + body
 

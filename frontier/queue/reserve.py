@@ -125,6 +125,17 @@ def reserve_call(
     return Call.to("queue_reserve", names, args)
 
 
+def fenced(reply: Any, lease: Lease) -> Any:
+    """The *reply* to a call that carries the token of *lease*.
+
+    Raises:
+        LeaseLost: The token is stale.
+    """
+    if reply is None:
+        raise LeaseLost(lease.partition, lease.token)
+    return reply
+
+
 def reserved(
     reply: list[Any] | None, lease: Lease, wanted: Mapping[str, int]
 ) -> tuple[list[Reservation], dict[str, int]]:
@@ -134,7 +145,7 @@ def reserved(
         LeaseLost: The token is stale.
         HostsUnread: Nothing was reserved.
     """
-    parts = _fenced(reply, lease)
+    parts = fenced(reply, lease)
     if parts[0] == b"hosts":
         seconds, micros = map(int, parts[1])
         raise HostsUnread(seconds + micros / 1e6, parts[2])
@@ -171,15 +182,6 @@ def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Cal
         Call.to("queue_ack", names, [lease.token, *ids[i : i + MAX_IDS]])
         for i in range(0, len(ids), MAX_IDS)
     ]
-
-
-def acked(reply: int | None, lease: Lease) -> int:
-    """How many reservations an ack ended.
-
-    Raises:
-        LeaseLost: The token is stale.
-    """
-    return int(_fenced(reply, lease))
 
 
 def list_reserved(keys: PartitionKeys) -> Call:
@@ -371,30 +373,11 @@ def ended_in(node_id: str) -> str:
     return f"; node {node_id} ended while its callback ran"
 
 
-def requeued(reply: list[int] | None, lease: Lease) -> tuple[int, int]:
-    """How many items went back to their queues, and how many to the dead letters.
-
-    Raises:
-        LeaseLost: The token is stale.
-    """
-    back, dead = _fenced(reply, lease)
-    return int(back), int(dead)
-
-
 def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Call:
     """The call that gives an item up for *reason*, which is made one line."""
     names = [keys.lease, keys.counts, keys.reserved, keys.dead, keys.started]
     line = " ".join(reason.split())[:500]
     return Call.to("queue_bury", names, [reservation.lease.token, reservation.id, line])
-
-
-def buried(reply: int | None, lease: Lease) -> bool:
-    """Whether an item was given up, which needs it to be still reserved.
-
-    Raises:
-        LeaseLost: The token is stale.
-    """
-    return bool(_fenced(reply, lease))
 
 
 def scan_call(keys: PartitionKeys) -> Call:
@@ -404,9 +387,3 @@ def scan_call(keys: PartitionKeys) -> Call:
     """
     names = [keys.counts, keys.reserved, keys.seen, keys.queues, keys.due, keys.hosts]
     return Call.to("partition_scan", names)
-
-
-def _fenced(reply: Any, lease: Lease) -> Any:
-    if reply is None:
-        raise LeaseLost(lease.partition, lease.token)
-    return reply

@@ -34,12 +34,11 @@ from frontier import model
 from frontier.errors import WriterStopped
 from frontier.model import Found
 from frontier.requests.spider_output import filtered
-from frontier.session.session import session_of
+from frontier.session.session import OfCrawler, session_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from concurrent.futures import Future
-    from typing import Self
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -60,7 +59,7 @@ MOST_OUTLINKS = 6_000
 """Most links of a page that are recorded; Heritrix's ``CrawlURI.MAX_OUTLINKS``."""
 
 
-class DiscoveryMiddleware:
+class DiscoveryMiddleware(OfCrawler):
     """Notes in each request of a page how it was found."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -68,11 +67,6 @@ class DiscoveryMiddleware:
         config = session_of(crawler).config
         if not (config.warc_enabled and (config.warc_metadata or config.warc_log)):
             raise NotConfigured  # with a reason, Scrapy would warn
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node."""
-        return cls(crawler)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Mark what *start* yields as seeds."""

@@ -276,7 +276,7 @@ class Recrawls(Part):
         if has_text and self._schedule(visit).text:
             visit.mark = loop.run_in_executor(None, _text_mark, response.body)
         elif visit.request_state.stored is None:
-            visit.mark = loop.run_in_executor(None, _payload_mark, response.body)
+            visit.mark = loop.run_in_executor(None, Mark.of, response.body)
 
     @override
     async def before_ack(self, reservations: Sequence[Reservation]) -> None:
@@ -442,7 +442,3 @@ def _mime_of(response: Response) -> str:
 
 def _text_mark(body: bytes) -> Mark:
     return Mark.of(text_digest(body), of_text=True)
-
-
-def _payload_mark(body: bytes) -> Mark:
-    return Mark.of(body)

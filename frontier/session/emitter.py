@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from frontier.errors import FrontierError, StoreUnavailable
-from frontier.node.context import Part
+from frontier.node.context import Part, happens
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -69,6 +68,4 @@ class Emitter(Part):
                     logger.exception("%s cannot go on", type(self).__name__)
                 self._node.fail(error)
                 return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._stopped.wait()
+            await happens(self._stopped, pause)

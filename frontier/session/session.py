@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from concurrent.futures import Future
     from contextlib import AbstractAsyncContextManager
+    from typing import Self
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -268,6 +269,15 @@ def session_of(crawler: Crawler) -> Session:
     if crawler not in _sessions:
         _sessions[crawler] = Session(crawler)
     return _sessions[crawler]
+
+
+class OfCrawler:
+    """A component that Scrapy builds from its crawler alone."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the component of *crawler*'s node."""
+        return cls(crawler)  # type: ignore[call-arg]
 
 
 class Session(Part):

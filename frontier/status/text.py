@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 UNITS = ("kB", "MB", "GB", "TB", "PB")
 
@@ -25,6 +25,17 @@ def first_of(names: Sequence[str], most: int, between: str = ", ") -> str:
     """The first *most* of *names*, and how many more there are."""
     text, more = between.join(names[:most]), len(names) - most
     return f"{text} and {more:,} more" if more > 0 else text
+
+
+def ranges_of(numbers: Iterable[int]) -> list[str]:
+    """*numbers*, which are in order, as ranges, such as ``0-41`` and ``77``."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return [f"{a}" if a == b else f"{a}-{b}" for a, b in found]
 
 
 def rate(value: float) -> str:

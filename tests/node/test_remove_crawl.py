@@ -20,7 +20,7 @@ from frontier.node.remove_crawl import (
 )
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
-from frontier.store.calls import Call
+from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
 from tests.store.test_keys import names_of
 
@@ -138,25 +138,18 @@ async def test_deleted_crawl_that_nodes_have_run_leaves_no_keys(
     assert everything.new == kept
 
 
-class CutOff:
+class CutOff(BlockingStore):
     """A store that answers so many round trips."""
 
     def __init__(self, store, most):
-        self._store, self._left = store, most
-        self.scan = store.scan
+        vars(self).update(vars(store), left=most, scan=store.scan)
 
     def run(self, calls, **how):
         if calls:
-            self._left -= 1
-        if self._left < 0:
+            self.left -= 1
+        if self.left < 0:
             raise StoreUnavailable("here", "cut off")
-        return self._store.run(calls, **how)
-
-    def call(self, call):
-        return self.run([call])[0]
-
-    def command(self, *parts):
-        return self.call(Call(parts))
+        return super().run(calls, **how)
 
 
 async def test_a_deletion_that_is_cut_off_anywhere_can_be_repeated(

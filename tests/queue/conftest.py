@@ -62,12 +62,12 @@ class Client:
     def ack(self, lease, *reservations):
         ids = [reservation.id for reservation in reservations]
         calls = p.ack_calls(self.keys, lease, ids)
-        return sum(p.acked(reply, lease) for reply in self.store.run(calls))
+        return sum(p.fenced(reply, lease) for reply in self.store.run(calls))
 
     def requeue(self, lease, entries, *, delivered):
         blame = p.Blame.FULL if delivered else p.Blame.NONE
         calls = p.requeue_calls(self.keys, lease, self.order, entries, blame)
-        done = [p.requeued(reply, lease) for reply in self.store.run(calls)]
+        done = [p.fenced(reply, lease) for reply in self.store.run(calls)]
         return tuple(map(sum, zip(*done, strict=True))) if done else (0, 0)
 
     def give_back(self, lease, reservations):
@@ -103,7 +103,7 @@ class Client:
     def put_again(self, lease, *entries, clock=due.wall_ms):
         """End reservations, and have others wait; return how many were ended."""
         calls = due.again_calls(self.keys, lease, entries, clock)
-        return sum(due.put_again(r, lease)[0] for r in self.store.run(calls))
+        return sum(p.fenced(r, lease)[0] for r in self.store.run(calls))
 
     def scan(self):
         return p.Scan(*self.store.call(p.scan_call(self.keys))[:-1])

@@ -206,7 +206,7 @@ def taken_over(node, lease, former=None, ran=None):
     left, done = p.entries_in(reply), []
     for kind, why, entries in p.weighed(lease.partition, left, started, held, notes):
         calls = p.requeue_calls(node.keys, lease, node.order, entries, kind, why)
-        done += [p.requeued(one, lease) for one in node.store.run(calls)]
+        done += [p.fenced(one, lease) for one in node.store.run(calls)]
     node.store.call(Call.command("UNLINK", node.keys.started))
     return tuple(map(sum, zip(*done, strict=True)))
 
