@@ -19,11 +19,12 @@ import io
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
+from frontier.model import mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +54,7 @@ class Cut(NamedTuple):
     line: int
 
 
-@dataclass(slots=True)
+@mutable
 class Joined:
     """What became of the files."""
 

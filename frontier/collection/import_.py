@@ -20,7 +20,7 @@ import json
 import tempfile
 from collections import Counter
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from frontier.collection.rounds import is_uncommitted
 from frontier.collection.summary import counted, filename, names, note_change
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
-from frontier.model import frozen
+from frontier.model import frozen, mutable
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ NAMED = 5
 """Wrong lines that are named; the others are counted."""
 
 
-@dataclass(slots=True)
+@mutable
 class Imported:
     """What an import did."""
 

@@ -20,11 +20,11 @@ import logging
 import secrets
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import FrontierError
-from frontier.model import frozen
+from frontier.model import frozen, mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,7 +70,7 @@ class Result:
         return {n: p.content for n, p in self.parts.items() if p.since > number}
 
 
-@dataclass(slots=True)
+@mutable
 class _Sight:
     """Something that is looked at."""
 

@@ -21,7 +21,7 @@ import logging
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from frontier.cdx.lines import sort_key
@@ -29,6 +29,7 @@ from frontier.dedupe.cdx_server import CONNECTIONS, CdxServer, NoAnswer, Wanted
 from frontier.dedupe.digest import parse
 from frontier.dedupe.digest_index import decode
 from frontier.dedupe.revisit_policy import Match, canonical
+from frontier.model import mutable
 from frontier.urls.split import WEB, split
 from frontier.warc.records import digits, target_uri, warc_date
 
@@ -52,7 +53,7 @@ Found: TypeAlias = "tuple[str, Original]"
 """The payload digest by which an original was found, and the original."""
 
 
-@dataclass(slots=True)
+@mutable
 class Asked:
     """Statistics. Only the caller of `lookup` changes them; anyone may read them."""
 

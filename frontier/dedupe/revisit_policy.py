@@ -26,7 +26,7 @@ What always holds of them:
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from urllib.parse import urlsplit
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import ALGORITHM, digest_of
 from frontier.errors import InvalidURL
-from frontier.model import frozen
+from frontier.model import frozen, mutable
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import target_uri
 from frontier.warc.selection import mime_of
@@ -234,7 +234,7 @@ SHOWN = 20
 KINDS = ("handled", "new", "exact_url", "canonical_url", "digest")
 
 
-@dataclass(slots=True)
+@mutable
 class Statistics:
     """Figures of one node: payloads, and their bytes before compression.
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from twisted.web._newclient import ParseError
 from typing_extensions import override
 
+from frontier.model import mutable
 from frontier.scrapy_internals import LenientFactory, LenientParser, LenientProtocol
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ MAX_HEAD = 1 << 20
 """The most bytes of a status line and headers; browsers stop at a quarter of it."""
 
 
-@dataclass(slots=True)
+@mutable
 class Wire:
     """One exchange as the download handler sees it."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from frontier.files import OPEN
-from frontier.model import frozen
+from frontier.model import frozen, mutable
 from frontier.postcrawl.files import below
 from frontier.remote_files import open_file, path_of
 from frontier.status.validate import printable
@@ -50,7 +50,7 @@ class Gap:
     """Whether it might change the answer."""
 
 
-@dataclass(slots=True)
+@mutable
 class CrawlFiles:
     """The files to look into."""
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from frontier.explain.files import fault, keep, trim
-from frontier.model import frozen
+from frontier.model import frozen, mutable
 from frontier.remote_files import open_file
 from frontier.warc.records import target_uri
 
@@ -62,7 +62,7 @@ class Entry:
     """File and line."""
 
 
-@dataclass(slots=True)
+@mutable
 class LogFacts:
     """What the logs say."""
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
@@ -41,6 +41,7 @@ from frontier.feeds.round_state import (
     taken_of,
     update_call,
 )
+from frontier.model import mutable
 from frontier.queue.push import ARE_SEEN, MARK
 from frontier.requests.discovery import META as FOUND
 from frontier.requests.discovery import SEED
@@ -107,7 +108,7 @@ class Place(NamedTuple):
         return self.kind != DERIVED
 
 
-@dataclass(slots=True)
+@mutable
 class _Noted:
     """What to note in the store when a request of *site* is done with."""
 

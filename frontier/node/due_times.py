@@ -19,10 +19,10 @@ import asyncio
 import logging
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.errors import KeyDamaged, LeaseLost
+from frontier.model import mutable
 from frontier.node.context import happens
 from frontier.queue.due import due_call, moved
 from frontier.queue.priority import readable
@@ -46,7 +46,7 @@ NOT_RELIED_ON = 0.2
 """The same while leases that are held cannot be relied on."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Next:
     """What is known of a partition in which something waits."""
 

@@ -29,7 +29,7 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from frontier.store.calls import Run
+    from frontier.store.calls import Command, Condition, Run
     from frontier.store.keys import CrawlKeys
 
 KEPT = 32
@@ -106,12 +106,13 @@ class GoneNodes(Part):
             every = [mapping(before)] if before else []
             every += [mapping(reports[name]) for name in some]
             after = encoded(folded(every))
-            flat = [part for name in some for part in (name, reports[name])]
-            call = Call.to(
-                "reports_fold", [reports_key, nodes], [GONE, before, after, *flat]
-            )
-            (is_done,) = await self._run([call])
-            if not is_done:  # one is back, or another node was quicker
+            when: list[Condition] = [(("HGET", reports_key, GONE), before)]
+            when += [(("HGET", reports_key, name), reports[name]) for name in some]
+            when += [(("HEXISTS", nodes, name), 0) for name in some]
+            removed: Command = ("HDEL", reports_key, *some)
+            fold = Call.txn(when, [removed, ("HSET", reports_key, GONE, after)])
+            (is_done,) = await self._run([fold])
+            if is_done is None:  # one is back, or another node was quicker
                 break
             before, done = after, done + len(some)
         return done

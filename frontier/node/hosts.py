@@ -34,13 +34,14 @@ import math
 import random
 import time
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from frontier.cluster.controls import ALL_HOSTS
 from frontier.errors import CodecError, KeyDamaged
+from frontier.model import mutable
 from frontier.node.context import Part, happens
 from frontier.node.host_politeness import LONG
 from frontier.queue.hosts import (
@@ -86,7 +87,7 @@ NAMED = 5
 """Hosts that one line of the log names; the others are counted."""
 
 
-@dataclass(slots=True)
+@mutable
 class _Host(Record):
     """A record on the monotonic clock."""
 

@@ -14,11 +14,11 @@ What always holds:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.cluster.endings import begin_removal
 from frontier.collection.summary import pairs
+from frontier.model import mutable
 from frontier.store.client import Call
 from frontier.store.keys import RegistryKeys, names_in
 
@@ -42,7 +42,7 @@ OF_THE_FRONTIER = frozenset(
 """Keys of the crawl itself that go with its frontier; the rest tells about it."""
 
 
-@dataclass(slots=True)
+@mutable
 class Deleted:
     """What was deleted."""
 

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.cluster import controls
 from frontier.cluster.crawls import STATES
 from frontier.cluster.membership import live_in, ttl_of
 from frontier.errors import CodecError, CrawlInUse, KeyDamaged
+from frontier.model import mutable
 from frontier.queue.due import read_waiting
 from frontier.queue.hosts import is_record
 from frontier.queue.priority import readable, split_name
@@ -59,7 +60,7 @@ class Fault(NamedTuple):
     reason: str
 
 
-@dataclass(slots=True)
+@mutable
 class Repaired:
     """What a repair found, did, and could not do."""
 

@@ -19,7 +19,7 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import UTC, datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any
 from zlib import crc32
@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from frontier.cdx.lines import capture_of, listed, media_type, paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import mode_of_environment, published
-from frontier.model import frozen
+from frontier.model import frozen, mutable
 from frontier.postcrawl.payload import Payload, payload_in
 from frontier.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import every_record, packing_of
@@ -115,7 +115,7 @@ class Options:
     all its bytes: to compare two files (`frontier.postcrawl.verify`)."""
 
 
-@dataclass(slots=True)
+@mutable
 class Manifest:
     """What a manifest says of its file, besides its rows."""
 

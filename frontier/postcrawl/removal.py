@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ import pyarrow as pa
 from frontier.dedupe.digest import PayloadDigest, hashing, in_hex
 from frontier.errors import BadWarc, ConfigurationError, InvalidURL
 from frontier.files import open_input
-from frontier.model import frozen
+from frontier.model import frozen, mutable
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
@@ -126,7 +126,7 @@ class Leaving:
         return self.url, to_second(self.date)
 
 
-@dataclass(slots=True)
+@mutable
 class Found:
     """What is to leave, and what depends on it."""
 

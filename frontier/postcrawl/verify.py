@@ -17,11 +17,12 @@ payload of the digest that the revisit states.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from frontier.model import mutable
 from frontier.postcrawl.engines import duckdb_engine, query
 from frontier.postcrawl.files import below_shared
 from frontier.postcrawl.manifest import stored_manifest
@@ -36,7 +37,7 @@ NAMED = 100
 """Faults that are named; all are counted."""
 
 
-@dataclass(slots=True)
+@mutable
 class Verified:
     """What was compared, and what is wrong."""
 

@@ -18,11 +18,12 @@ from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import deliveries
 from frontier.store.calls import batches
-from frontier.store.client import Argument, Call
+from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from frontier.store.calls import Command
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
@@ -95,21 +96,24 @@ def revive(
     were empty before.
     """
     revived, became_ready = 0, []
-    by_partition: dict[int, list[Letter]] = {}
-    for one in chosen:
-        if one.url:
-            by_partition.setdefault(one.partition, []).append(one)
-    for partition, found in by_partition.items():
-        for first in range(0, len(found), CHUNK):
-            part = keys.partition(partition)
-            names = [part.counts, part.queues, part.dead]
-            args: list[Argument] = []
-            queues = list(dict.fromkeys(one.queue for one in found))
-            names += [part.ready(queue) for queue in queues]
-            for one in found[first : first + CHUNK]:
-                index = 4 + queues.index(one.queue)
-                args += (one.value, index, one.queue, split_name(one.queue)[0])
-            count, *filled = store.call(Call.to("queue_revive", names, args))
-            revived += count
-            became_ready += [(partition, queues[index - 4]) for index in filled]
+    for batch in batches([one for one in chosen if one.url], CHUNK):
+        replies = store.run([_revive_call(keys, one) for one in batch])
+        for one, reply in zip(batch, replies, strict=True):
+            revived += reply is not None
+            if reply and reply[0] == 1:
+                became_ready.append((one.partition, one.queue))
     return revived, became_ready
+
+
+def _revive_call(keys: CrawlKeys, one: Letter) -> Call:
+    """The call that puts *one* back, if it is still there, as if never delivered."""
+    here, queue = keys.partition(one.partition), one.queue
+    item = one.value.split(b"\n", 2)[2]
+    back: list[Command] = [
+        ("RPUSH", here.ready(queue), b"0" + item[1:]),
+        ("ZADD", here.queues, -split_name(queue)[0], queue),
+        ("HINCRBY", here.counts, "ready", 1),
+        ("HINCRBY", here.counts, "dead", -1),
+    ]
+    # What takes it out is the condition: no lease is needed, as for a push.
+    return Call.txn([(("LREM", here.dead, 1, one.value), 1)], back)

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import msgpack
 
 from frontier.errors import CodecError
-from frontier.model import frozen
+from frontier.model import frozen, mutable
 from frontier.store.client import Call
 from frontier.urls.partition import partition_of, shards_of
 
@@ -63,7 +63,7 @@ LONGEST = 1e15
 """Every number in a record is less."""
 
 
-@dataclass(slots=True)
+@mutable
 class Record:
     """What is known about a host. Times are in seconds, on any clock; 0 means never."""
 

@@ -17,10 +17,10 @@ What always holds:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import CodecError
+from frontier.model import mutable
 from frontier.queue.due import DUE, LEAST, bucket_of, buckets_in, read_waiting
 from frontier.queue.item import decode
 from frontier.queue.priority import readable, split_name
@@ -44,7 +44,7 @@ MAX_QUEUES = 10_000
 """Queues of one partition that are looked at; the others are left to nodes."""
 
 
-@dataclass(slots=True)
+@mutable
 class Purged:
     """What was found, and what was done."""
 
@@ -101,7 +101,7 @@ def _purge_call(
     return Call.to("queue_purge", names, [*args, *items])
 
 
-@dataclass(slots=True)
+@mutable
 class Swept:
     """What a look through lists has found."""
 

@@ -14,12 +14,11 @@ What always holds:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CodecError, LeaseLost
-from frontier.model import Lease, Order, frozen
+from frontier.model import Lease, Order, frozen, mutable
 from frontier.queue.priority import split_name
 from frontier.store.client import Argument, Call
 
@@ -53,7 +52,7 @@ class Blame(IntEnum):
     """The item was started, and its own callback ran, or nothing more is known."""
 
 
-@dataclass(slots=True)
+@mutable
 class Reservation:
     """An item that a node holds under a lease."""
 

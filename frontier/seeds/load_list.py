@@ -14,7 +14,6 @@ import queue
 import secrets
 import sys
 import threading
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from frontier.cluster.crawls import BY_FINGERPRINT
 from frontier.cluster.seed_lock import SeedLock
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
 from frontier.files import open_input
+from frontier.model import mutable
 from frontier.requests.identities import Identities
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
@@ -56,7 +56,7 @@ SHOWN = 200
 """Characters of a line in a message."""
 
 
-@dataclass(slots=True)
+@mutable
 class Loaded:
     """What became of the lines."""
 

@@ -19,7 +19,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -35,6 +35,7 @@ from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
 from frontier.errors import FrontierError, KeyDamaged, NodeStopped, RunOver
 from frontier.metrics.exposition import require_library
+from frontier.model import mutable
 from frontier.node.context import Part, before
 from frontier.node.crawl_limits import Spending
 from frontier.node.ends import REFUSED, RUN_OVER, STOPPED, limit_of_spider
@@ -132,7 +133,7 @@ _Component = TypeVar("_Component")
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
 
-@dataclass(slots=True)
+@mutable
 class RequestState:
     """What the components of one process know of one request."""
 

@@ -22,6 +22,15 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import ConfigurationError
 from frontier.model import Order
 from frontier.settings import values as parsers
+from frontier.settings.values import (
+    boolean,
+    choice,
+    duration,
+    listed,
+    optional_directory,
+    real,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,57 +99,55 @@ class Config:
     ones, loopback seeds this machine; never `link-local`, `metadata` or `reserved`. An
     address or `localhost` that a seed spells out is always allowed. A *name* that leads
     inside allows nothing if another seed's name leads to a public address."""
-    backoff_growth: float = _setting(2.0, parsers.real(1.0 - 1e-9, 1000.0))
+    backoff_growth: float = _setting(2.0, real(1.0 - 1e-9, 1000.0))
     """How many times longer each back-off of a host is than the one before. Up to a
     tenth is added by chance, so that hosts that failed together are not asked together.
     """
-    backoff_max: float = _setting(3600.0, parsers.duration(LEAST_SECONDS, 691_200.0))
+    backoff_max: float = _setting(3600.0, duration(LEAST_SECONDS, 691_200.0))
     """How long a back-off lasts at most, for a host that does not say how long."""
-    backoff_min: float = _setting(1.0, parsers.duration(LEAST_SECONDS, 86400.0))
+    backoff_min: float = _setting(1.0, duration(LEAST_SECONDS, 86400.0))
     """How long a host is [left alone](crawls.md#hosts-that-say-later) after its first
     answer 429 or 503, unless its `Retry-After` asks for more."""
     backoff_retry_after_max: float = _setting(
-        21600.0, parsers.duration(LEAST_SECONDS, 604_800.0)
+        21600.0, duration(LEAST_SECONDS, 604_800.0)
     )
     """How long a `Retry-After` is obeyed at most: six hours."""
-    backoff_times: int = _setting(12, parsers.whole(0, 100_000))
+    backoff_times: int = _setting(12, whole(0, 100_000))
     """How many back-offs in a row a host has before its URLs are [given
     up](crawls.md#hosts-that-say-later): 68 minutes with the defaults. A single URL is
     tried again as often if it is answered with 429 or 503. 0 leaves no host alone; such
     answers are then pages like any other."""
-    backoff_unreachable_after: int = _setting(10, parsers.whole(0, 10**6))
+    backoff_unreachable_after: int = _setting(10, whole(0, 10**6))
     """How many requests in a row must fail to reach a host before it is [left
     alone](crawls.md#hosts-that-cannot-be-reached). Scrapy tries a URL three times, so
     one dead link is not enough, and four are. 0: never."""
     backoff_unreachable_max: float = _setting(
-        21600.0, parsers.duration(LEAST_SECONDS, 604_800.0)
+        21600.0, duration(LEAST_SECONDS, 604_800.0)
     )
     """How long an unreachable host is left alone, at most."""
-    backoff_unreachable_min: float = _setting(
-        300.0, parsers.duration(LEAST_SECONDS, 86400.0)
-    )
+    backoff_unreachable_min: float = _setting(300.0, duration(LEAST_SECONDS, 86400.0))
     """How long an unreachable host is left alone the first time. Each time is four
     times as long as the one before: 5, 20 and 80 minutes, then hours."""
-    backoff_unreachable_times: int = _setting(3, parsers.whole(0, 100_000))
+    backoff_unreachable_times: int = _setting(3, whole(0, 100_000))
     """How often in a row an unreachable host is left alone before its URLs are given
     up. A crawl with a dead host lasts for 105 minutes by default. 0 gives them up at
     once."""
-    crawl_delay_max: float = _setting(300.0, parsers.duration(0.0, 86400.0))
+    crawl_delay_max: float = _setting(300.0, duration(0.0, 86400.0))
     """How long a Crawl-delay of robots.txt is obeyed at most; 0 obeys none. Needs
     `ROBOTSTXT_OBEY`. The delay is the least for the host, without jitter; AutoThrottle
     may raise it. A host that waits takes no room of `CONCURRENT_REQUESTS`."""
-    enabled: bool = _setting(True, parsers.boolean)
+    enabled: bool = _setting(True, boolean)
     """Switches the add-on on. With `False` the spider runs under plain Scrapy."""
-    bloom_capacity: int = _setting(1_000_000, parsers.whole(1, 10**12), shared=True)
+    bloom_capacity: int = _setting(1_000_000, whole(1, 10**12), shared=True)
     """Sizes the first Bloom filters for this many URLs of the whole crawl. More URLs
     get further filters, each four times as large. Too small a capacity costs memory,
     and server time where Bloom decides alone; too large a one costs 2.4 to 2.6 bytes
     for each URL that never comes."""
-    bloom_error_rate: float = _setting(0.001, parsers.real(0.0, 1.0), shared=True)
+    bloom_error_rate: float = _setting(0.001, real(0.0, 1.0), shared=True)
     """Bounds the share of new URLs that the Bloom tier may call seen, and that are then
     not fetched. It matters only where Bloom decides alone. A tenth of the error takes
     about a quarter more memory."""
-    busy_max: float = _setting(120.0, parsers.duration(0.0, 1e6))
+    busy_max: float = _setting(120.0, duration(0.0, 1e6))
     """How long the callback of a page, or a pipeline, may block a node before its page
     becomes a dead letter and the node loses its partitions. Until then a second
     process, the [watchdog](architecture.md#a-callback-that-blocks), sends its
@@ -153,7 +160,7 @@ class Config:
     own](urls.md#rules-of-your-own). The rules hold for the seen test, the
     host in the queue key, and `canonical+digest`; the URL is fetched as it was found.
     Other rules than `scrapy` need Scrapy's own fingerprinter."""
-    close_spider: str = _setting("crawl", parsers.choice("crawl", "node"))
+    close_spider: str = _setting("crawl", choice("crawl", "node"))
     """What a `CloseSpider` of the spider ends: the `crawl` on all nodes, or this `node`
     ([what else closes a spider](crawls.md#what-else-closes-a-spider))."""
     collection: str = _setting("", parsers.collection)
@@ -162,13 +169,11 @@ class Config:
     collection_redis_url: str = _setting("", parsers.redis_url)
     """Names [another server](collections.md#a-server-of-its-own) for the collections:
     Browsertrix's, or one that keeps its data on disk."""
-    commit_every: float = _setting(
-        0.0, parsers.duration(1.0, 366 * 86_400.0, or_zero=True)
-    )
+    commit_every: float = _setting(0.0, duration(1.0, 366 * 86_400.0, or_zero=True))
     """How often an open crawl [commits](collections.md#rounds-of-a-crawl-that-runs)
     what it has stored to its collection; 0 commits at its end. Give it to all nodes, so
     that any of them may die."""
-    cookies_shared: bool = _setting(True, parsers.boolean)
+    cookies_shared: bool = _setting(True, boolean)
     """Shares cookies among all nodes, where `COOKIES_ENABLED`: a login on one node is a
     login for all. By the time a spider sees a response, all nodes have its cookies.
 
@@ -183,11 +188,11 @@ class Config:
     comes when the crawl has ended exits with 0; one with another spider or other
     arguments is refused."""
     crawl_max_bytes: int = _setting(
-        0, parsers.whole(0, 10**18), live="bytes of responses; 0: no limit"
+        0, whole(0, 10**18), live="bytes of responses; 0: no limit"
     )
     """Ends the whole crawl at this many bytes of responses, heads included
     ([limits](crawls.md#limits-of-a-whole-crawl)); 0 for no limit."""
-    digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
+    digest: str = _setting("sha256", choice("sha256", "sha1", "blake3"))
     """Chooses the algorithm of payload digests: `sha256` as Browsertrix has it, `sha1`
     for collections of Heritrix and most tools, or `blake3` (needs
     `frontier-crawl[blake3]`). See [digests](revisits.md#digests)."""
@@ -197,7 +202,7 @@ class Config:
     Empty: the variable of this name in the environment, else `feeds.toml`. Put a URL
     with a password into the environment. See [feeds](feeds.md#which-sites-there-are).
     """
-    feeds_refresh: float = _setting(10.0, parsers.duration(LEAST_SECONDS, 86400.0))
+    feeds_refresh: float = _setting(10.0, duration(LEAST_SECONDS, 86400.0))
     """How often nodes look whether `FRONTIER_FEEDS` has changed. If it cannot be read,
     the crawl goes on with what it has read before."""
     file_mode: str = _setting("0640", parsers.file_mode)
@@ -205,16 +210,16 @@ class Config:
     files. The umask applies. Commands read the variable of this name in the
     environment."""
     host_max_bytes: int = _setting(
-        0, parsers.whole(0, 10**18), live="bytes of each host; 0: no limit"
+        0, whole(0, 10**18), live="bytes of each host; 0: no limit"
     )
     """How many bytes of responses the crawl takes of one host; 0 for no limit
     ([quotas](crawls.md#quotas-of-hosts))."""
     host_max_pages: int = _setting(
-        0, parsers.whole(0, 10**9), live="pages of each host; 0: no limit"
+        0, whole(0, 10**9), live="pages of each host; 0: no limit"
     )
     """How many pages the crawl takes of one host, over all nodes; 0 for no limit
     ([quotas](crawls.md#quotas-of-hosts))."""
-    host_shards: int = _setting(1, parsers.whole(1, 1024), shared=True)
+    host_shards: int = _setting(1, whole(1, 1024), shared=True)
     """Divides each queue key into this many queues, so that several nodes can crawl one
     big site. Take many, such as 256: with only a few per node, one node may have twice
     as many as another by chance. Delay and concurrency are divided among the nodes, so
@@ -232,27 +237,27 @@ class Config:
     spaces between them or as a list; each includes the modules below it. Empty: the
     packages in `SPIDER_MODULES` and that of the spider. A node imports a module when a
     queued request names it."""
-    journal_dir: Path | None = _setting(None, parsers.optional_directory)
+    journal_dir: Path | None = _setting(None, optional_directory)
     """Where each node writes a journal of what it pushed and acked; empty for none. If
     the store is lost, [`frontier crawl rebuild`](cli.md#rebuilding-a-crawl) restores
     the crawl from the journals. Set it on all nodes, before the crawl begins. A pushed
     URL takes about 40 bytes more than its queue item, an ack 40. Delete the files when
     the crawl has ended."""
-    join_only: bool = _setting(False, parsers.boolean)
+    join_only: bool = _setting(False, boolean)
     """Keeps the node from opening a crawl: it waits until there is one, and takes part.
     Right for nodes that replace or help others. May also be set in the environment."""
-    keep_alive: bool = _setting(False, parsers.boolean)
+    keep_alive: bool = _setting(False, boolean)
     """Keeps the crawl open when nothing is queued, for seeds to come. Set it on all
     nodes: one without it ends the crawl for all."""
-    keep_frontier: bool = _setting(True, parsers.boolean)
+    keep_frontier: bool = _setting(True, boolean)
     """Keeps queues and the seen-set in the store when the crawl has ended. With `False`
     the last node to leave removes them; report, counts, dead letters and the
     collection's index stay. Set it on all nodes."""
-    lease_ttl: float = _setting(15.0, parsers.duration(0.5, 3600.0))
+    lease_ttl: float = _setting(15.0, duration(0.5, 3600.0))
     """How long a node may be silent before the others take its partitions, and so how
     long a killed node's URLs wait. A node sends a heartbeat each second. After four
     fifths of this time without an answer it sends no request."""
-    log_format: str = _setting("text", parsers.choice("text", "json"))
+    log_format: str = _setting("text", choice("text", "json"))
     """Writes the node's log as `text`, or as `json`: one object a line, with
     `timestamp` (RFC 3339, UTC), `level`, `logger`, `message`, `node`, `crawl`,
     `spider`, `exception` and `stack`. Set it in the project's settings or with `-s`;
@@ -275,13 +280,13 @@ class Config:
     node_parts: tuple[str, ...] = _setting((), parsers.class_paths)
     """Which parts of your own each node has, in the order in which they are called:
     paths of subclasses of `frontier.Part` ([how to write one](api.md#a-part))."""
-    node_weight: int = _setting(1, parsers.whole(1, 1000))
+    node_weight: int = _setting(1, whole(1, 1000))
     """Which share of the partitions the node takes, relative to the weights of others,
     from 1 to 1000."""
     order: Order = _setting(Order.BFS, parsers.order)
     """Which of two URLs of one queue key and priority is fetched first: the older
     (`bfs`) or the newer (`dfs`)."""
-    partitions: int = _setting(1024, parsers.whole(1, 16384), shared=True)
+    partitions: int = _setting(1024, whole(1, 16384), shared=True)
     """How many partitions the nodes share out among them, from 1 to 16384; fixed when
     the crawl is created. 1,024 balance about 100 nodes. A small crawl starts and ends
     faster with 64."""
@@ -291,29 +296,29 @@ class Config:
     all nodes, and multiplies its load), or a callable, or its path
     `myproject.queues.key`, that returns text for a URL: the same on all nodes, and for
     all URLs with one fingerprint ([example](api.md#how-to-extend))."""
-    recrawl: str = _setting("off", parsers.choice("off", "fixed", "adaptive"))
+    recrawl: str = _setting("off", choice("off", "fixed", "adaptive"))
     """Fetches each page again when its interval is over: `fixed` or `adaptive`, longer
     where a page is unchanged and shorter where it has changed ([recrawls](recrawl.md)).
     Such a crawl does not end by itself. Needs `FRONTIER_SEEN_START`."""
-    recrawl_decay: float = _setting(1.5, parsers.real(1 - 1e-9, 100.0))
+    recrawl_decay: float = _setting(1.5, real(1 - 1e-9, 100.0))
     """What an adaptive interval is divided by where the page has changed, from 1 to
     100."""
-    recrawl_growth: float = _setting(1.5, parsers.real(1 - 1e-9, 100.0))
+    recrawl_growth: float = _setting(1.5, real(1 - 1e-9, 100.0))
     """What an adaptive interval is multiplied by where the page has not changed, from 1
     to 100."""
-    recrawl_interval: float = _setting(86_400.0, parsers.duration(0.1, MOST_SECONDS))
+    recrawl_interval: float = _setting(86_400.0, duration(0.1, MOST_SECONDS))
     """How long a page waits for its second visit; with `fixed`, for each. From 0.1 s to
     two years."""
-    recrawl_max: float = _setting(2_419_200.0, parsers.duration(0.1, MOST_SECONDS))
+    recrawl_max: float = _setting(2_419_200.0, duration(0.1, MOST_SECONDS))
     """How long an adaptive interval is, at most: four weeks."""
-    recrawl_min: float = _setting(3_600.0, parsers.duration(0.1, MOST_SECONDS))
+    recrawl_min: float = _setting(3_600.0, duration(0.1, MOST_SECONDS))
     """How long an adaptive interval is, at least."""
-    recrawl_rules: Path | None = _setting(None, parsers.optional_directory)
+    recrawl_rules: Path | None = _setting(None, optional_directory)
     """A file `recrawl.toml` with [schedules of hosts, paths and media
     types](recrawl.md#rules). Nodes read it again within ten seconds of a change; a
     wrong file keeps a node from starting, and while it runs the last good rules stay in
     effect."""
-    recrawl_text: bool = _setting(False, parsers.boolean)
+    recrawl_text: bool = _setting(False, boolean)
     """Calls HTML changed only if its [text](recrawl.md#what-counts-as-a-change) has
     changed, and not for a clock, a token or an advertisement."""
     recrawl_until: str = _setting("", parsers.end)
@@ -325,54 +330,50 @@ class Config:
     do not have, with spaces between them or as a list, such as
     `https://web.archive.org/cdx/search/cdx`. They are only read. A password in an
     address appears in no log and no record."""
-    revisit_cdx_timeout: float = _setting(2.0, parsers.duration(LEAST_SECONDS, 300.0))
+    revisit_cdx_timeout: float = _setting(2.0, duration(LEAST_SECONDS, 300.0))
     """How long a CDX server may take to answer. Without an answer the payload is stored
     in full."""
-    revisit_conditional_get: bool = _setting(False, parsers.boolean)
+    revisit_conditional_get: bool = _setting(False, boolean)
     """Asks servers if a page has changed, with the stored ETag and Last-Modified. Works
     only while the WARC file with the body is in `FRONTIER_WARC_DIR`, since [the spider
     gets the stored response](revisits.md#not-modified). Costs a round trip to the store
     for each request."""
-    revisit_digests: str = _setting(
-        "", parsers.listed(parsers.choice("sha256", "sha1", "blake3"))
-    )
+    revisit_digests: str = _setting("", listed(choice("sha256", "sha1", "blake3")))
     """Further algorithms, between commas, to look originals up by: `sha1` for what
     Heritrix has stored, `sha256`, `blake3`. Each costs one more digest per payload."""
-    revisit_enabled: bool = _setting(True, parsers.boolean)
+    revisit_enabled: bool = _setting(True, boolean)
     """Makes revisit records of payloads that the collection has. With `False` every
     payload is stored, and none enters the index."""
     revisit_match: str = _setting(
         "digest",
-        parsers.choice("digest", "url+digest", "canonical+digest", "digest+same-url"),
+        choice("digest", "url+digest", "canonical+digest", "digest+same-url"),
     )
     """What two captures must have in common for one to be a revisit of the other:
     `digest`, `url+digest`, `canonical+digest` or `digest+same-url` ([which to
     choose](revisits.md#policy)). All but the first cost the store about 150 bytes for
     each original."""
-    revisit_mime_exclude: str = _setting("", parsers.listed(parsers.media_type))
+    revisit_mime_exclude: str = _setting("", listed(parsers.media_type))
     """Media types between commas that never become revisits, nor originals; `*` and `?`
     are wild, as in `text/*`. The Content-Type header counts."""
-    revisit_mime_include: str = _setting("", parsers.listed(parsers.media_type))
+    revisit_mime_include: str = _setting("", listed(parsers.media_type))
     """Media types that alone may become revisits, written as in
     `FRONTIER_REVISIT_MIME_EXCLUDE`; empty for all."""
-    revisit_min_binary_bytes: int = _setting(0, parsers.whole(0, 10**15))
+    revisit_min_binary_bytes: int = _setting(0, whole(0, 10**15))
     """How large a payload that is not text must be to become a revisit. A revisit
     record takes a few hundred bytes itself."""
-    revisit_min_text_bytes: int = _setting(0, parsers.whole(0, 10**15))
+    revisit_min_text_bytes: int = _setting(0, whole(0, 10**15))
     """How large a text payload must be: `text/*`, XML, JSON, SVG and JavaScript."""
-    revisit_preset: str = _setting("", parsers.choice("", *REVISIT_PRESETS))
+    revisit_preset: str = _setting("", choice("", *REVISIT_PRESETS))
     """Sets a known policy: `browsertrix`, `deduplicator`, `deduplicator-3.0`, `iceland`
     or `iceland-weekly` ([what they set](revisits.md#presets)). Settings that are given
     override it."""
-    revisit_read_collections: str = _setting(
-        "", parsers.listed(parsers.collection_name)
-    )
+    revisit_read_collections: str = _setting("", listed(parsers.collection_name))
     """Further collections on the server, between commas, whose committed crawls
     revisits may refer to. They are only read. `-` is the default collection."""
-    revisit_skip_links_depth: int = _setting(-1, parsers.whole(-1, 10**6))
+    revisit_skip_links_depth: int = _setting(-1, whole(-1, 10**6))
     """Below which depth the links of a page that became a revisit are not followed.
     Seeds have depth 0; `-1` follows all."""
-    revisit_statuses: str = _setting("200", parsers.listed(parsers.statuses))
+    revisit_statuses: str = _setting("200", listed(parsers.statuses))
     """HTTP statuses, between commas, whose payloads may become revisits: `200`, a class
     as `2xx`, or `*`."""
     run_id: str = _setting("", parsers.run_id)
@@ -384,15 +385,15 @@ class Config:
     """Which schemes of URLs nodes accept from the store: whoever may write there could
     name `file:///etc/passwd`. A spider's own requests with other schemes run on the
     node that made them."""
-    seen_recent_size: int = _setting(100_000, parsers.whole(1, 10**9))
+    seen_recent_size: int = _setting(100_000, whole(1, 10**9))
     """How many URLs a node remembers itself, about 150 bytes each. When it is full the
     older half is forgotten, and costs a round trip again."""
-    seen_set_max_bytes: int = _setting(0, parsers.whole(0, 10**15))
+    seen_set_max_bytes: int = _setting(0, whole(0, 10**15))
     """Gives up the largest sets of the seen test above this memory, in bytes; 0 for no
     limit. Set it when the crawl begins: it adds the Bloom tier, which then decides
     about the URLs of those sets and loses at most `FRONTIER_BLOOM_ERROR_RATE` of new
     ones. Checked every 2 s."""
-    seen_start: bool = _setting(True, parsers.boolean, shared=True)
+    seen_start: bool = _setting(True, boolean, shared=True)
     """Counts start URLs as seen, so that a link to one is not followed. With `False` a
     start URL is fetched once as such, and once more if a page links to it, as under
     plain Scrapy."""
@@ -406,13 +407,13 @@ class Config:
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
     """The directory of the embedded store, and of the logs of nodes that `frontier`
     starts. It must be on a local disk, and belong to one user only."""
-    store_wait: float = _setting(30.0, parsers.duration(0.0, 86400.0))
+    store_wait: float = _setting(30.0, duration(0.0, 86400.0))
     """How long a starting node waits for a store that does not answer. 0: not at all.
     Commands do not wait."""
-    store_wait_aof: bool = _setting(False, parsers.boolean)
+    store_wait_aof: bool = _setting(False, boolean)
     """Acks a page only when its links are on the disk of the server (`WAITAOF`). Needs
     Redis 7.2 or Valkey 8, with `appendonly yes`."""
-    store_wait_replicas: int = _setting(0, parsers.whole(0, 16))
+    store_wait_replicas: int = _setting(0, whole(0, 16))
     """On how many replicas a page's links must be before it is acked (`WAIT`). Then
     nothing is lost if the primary and a node die in the same moment
     ([more](cluster.md#what-a-failover-may-cost)). While there are fewer replicas
@@ -423,71 +424,69 @@ class Config:
     scrapy-playwright's `playwright_context_kwargs`, `playwright_page_event_handlers`
     and `playwright_page_init_callback`. A spider's own requests with another one run on
     the node that made them."""
-    warc_block_digest: bool = _setting(True, parsers.boolean)
+    warc_block_digest: bool = _setting(True, boolean)
     """Writes a WARC-Block-Digest beside WARC-Payload-Digest, so that checkers notice a
     damaged head. It takes as much CPU time as the payload's."""
     trap_directory_urls: int = _setting(
-        0, parsers.whole(0, 10**9), live="URLs of a directory; 0: no limit"
+        0, whole(0, 10**9), live="URLs of a directory; 0: no limit"
     )
     """How many URLs of one directory are queued (the spider `site`: 100,000); 0 for no
     limit, as in all settings of [traps](crawls.md#traps-and-floods)."""
-    trap_hops: int = _setting(
-        0, parsers.whole(0, 10**6), live="hops from a seed; 0: no limit"
-    )
+    trap_hops: int = _setting(0, whole(0, 10**6), live="hops from a seed; 0: no limit")
     """How many links and redirects may lead from a seed to a URL (`site`: 20, as in
     Heritrix). Scrapy's `DEPTH_LIMIT` counts no redirects, and is silent."""
     trap_host_urls: int = _setting(
-        0, parsers.whole(0, 10**12), live="URLs of a host; 0: no limit"
+        0, whole(0, 10**12), live="URLs of a host; 0: no limit"
     )
     """How many URLs of one host are queued (`site`: 1,000,000).
     `FRONTIER_HOST_MAX_PAGES` limits what is fetched, but not the queue."""
     trap_page_links: int = _setting(
-        0, parsers.whole(0, 10**9), live="links of a page; 0: no limit"
+        0, whole(0, 10**9), live="links of a page; 0: no limit"
     )
     """How many links of one page the spider `site` follows, the first ones (`site`:
     6000, as in Heritrix)."""
     trap_path_repeats: int = _setting(
-        0, parsers.whole(0, 1_000), live="repetitions in a path; 0: no limit"
+        0, whole(0, 1_000), live="repetitions in a path; 0: no limit"
     )
     """How often a part of a path may repeat in a row (`site`: 2, as in Heritrix); in
     `/a/b/a/b/a/b`, `/a/b` comes three times."""
     trap_path_segments: int = _setting(
-        0, parsers.whole(0, 10**6), live="slashes of a path; 0: no limit"
+        0, whole(0, 10**6), live="slashes of a path; 0: no limit"
     )
     """How many slashes a path may have (`site`: 20, as in Heritrix)."""
     trap_query_urls: int = _setting(
-        0, parsers.whole(0, 10**9), live="URLs of a page's queries; 0: no limit"
+        0, whole(0, 10**9), live="URLs of a page's queries; 0: no limit"
     )
     """How many URLs of one host and path with the same names of parameters are queued
     (`site`: 10,000). A calendar has an endless number of them."""
     trap_url_length: int = _setting(
-        0, parsers.whole(0, 10**6), live="characters of a URL; 0: no limit"
+        0, whole(0, 10**6), live="characters of a URL; 0: no limit"
     )
     """How many characters a URL may have (`site`: 2083, as in Heritrix); a start URL
     may be longer."""
-    uplink_probe: float = _setting(30.0, parsers.duration(0.0, 3600.0))
+    uplink_probe: float = _setting(30.0, duration(0.0, 3600.0))
     """How often a node probes while [no host answers](crawls.md#when-no-host-answers)
     and it therefore pauses. 0: a node does not judge its uplink."""
-    warc_browser: bool = _setting(True, parsers.boolean)
+    warc_browser: bool = _setting(True, boolean)
     """Archives what a browser of scrapy-playwright gets for a page [beside the
     page](archive.md#a-browsers-own-traffic)."""
-    warc_cdxj: bool = _setting(True, parsers.boolean)
+    warc_cdxj: bool = _setting(True, boolean)
     """Writes an index `<name>.cdxj` beside each WARC file when it is closed, with the
     lines that pywb and cdxj-indexer write and [fields for a
     WACZ](archive.md#the-index-beside-a-file). It costs 30 us per capture, and 10 to 200
     us more for a page."""
-    warc_cdxj_keys: str = _setting("pywb", parsers.choice("pywb", "rules"))
+    warc_cdxj_keys: str = _setting("pywb", choice("pywb", "rules"))
     """Which keys the CDXJ index is sorted by: `pywb`, or `rules`, those of the crawl's
     rules ([which to take](urls.md#keys-of-an-index))."""
     warc_dir: Path = _setting(Path("warcs"), parsers.directory)
     """Where WARC files are written. Nodes of one machine may share it."""
-    warc_enabled: bool = _setting(True, parsers.boolean)
+    warc_enabled: bool = _setting(True, boolean)
     """Writes exchanges to WARC files. A request with `meta={"archive": False}` is never
     written."""
     warc_exclude: tuple[str, ...] = _setting((), parsers.archive_rules)
     """What is not archived: [rules](archive.md#what-is-left-out) such as `mime:video/*
     status:5xx url:/calendar/`, in a list or with spaces between them."""
-    warc_fsync: str = _setting("batch", parsers.choice("record", "batch", "close"))
+    warc_fsync: str = _setting("batch", choice("record", "batch", "close"))
     """When records are forced to disk: each one (`record`), before the URLs of a batch
     of up to 64 are acked (`batch`), or at the end of the file (`close`). `close`
     survives a killed process but not a power cut, after which revisits may refer to
@@ -503,55 +502,55 @@ class Config:
     """Fields of the warcinfo record, as a dict or a JSON object of texts: `{"operator":
     "A library", "http-header-from": "web@a-library.example"}`. [Which are there
     anyway](archive.md#files)."""
-    warc_log: bool = _setting(True, parsers.boolean)
+    warc_log: bool = _setting(True, boolean)
     """Writes a [crawl log](archive.md#the-crawl-log) beside the WARC files: a line of
     about 250 bytes for every attempt."""
-    warc_max_bytes: int = _setting(1_000_000_000, parsers.whole(1_000, 10**13))
+    warc_max_bytes: int = _setting(1_000_000_000, whole(1_000, 10**13))
     """Begins a new WARC file at this compressed size. The last exchange of a file may
     exceed it."""
-    warc_max_seconds: float = _setting(0.0, parsers.duration(0.0, 1e8))
+    warc_max_seconds: float = _setting(0.0, duration(0.0, 1e8))
     """Closes a WARC file at this age, even if nothing more is written; 0 for none. For
     crawls that are open for days and whose files are sent or indexed meanwhile."""
-    warc_max_total_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    warc_max_total_bytes: int = _setting(0, whole(0, 10**18))
     """How large all files in `FRONTIER_WARC_DIR` may be before its nodes
     [wait](archive.md#when-the-disk-is-full); 0 for no limit. Nodes count every 5
     seconds."""
-    warc_metadata: bool = _setting(True, parsers.boolean)
+    warc_metadata: bool = _setting(True, boolean)
     """Writes a `metadata` record of [how each URL was
     found](archive.md#how-a-url-was-found), about 400 bytes an exchange."""
-    warc_min_free_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    warc_min_free_bytes: int = _setting(0, whole(0, 10**18))
     """How much of the disk of `FRONTIER_WARC_DIR` must stay free; below it nodes wait.
     Set it if the embedded store is on that disk."""
-    warc_only_bytes: int = _setting(0, parsers.whole(0, 10**15))
+    warc_only_bytes: int = _setting(0, whole(0, 10**15))
     """Above this size a body is [archived only](archive.md#bodies-of-any-size): all of
     it is in the archive, none in memory, and the spider gets a response without a body
     if it has asked for that, and otherwise an error. `DOWNLOAD_MAXSIZE` then ends no
     download: the smaller of the two counts. 0: no body is."""
-    warc_outlinks: bool = _setting(False, parsers.boolean)
+    warc_outlinks: bool = _setting(False, boolean)
     """Writes a record of [the links that a page's callback
     yields](archive.md#how-a-url-was-found), as Heritrix does with
     `writeMetadataOutlinks`: 350 bytes a page, and 15 for each link."""
-    warc_payload: str = _setting("raw", parsers.choice("raw", "decoded"))
+    warc_payload: str = _setting("raw", choice("raw", "decoded"))
     """Stores bodies `raw`, in the content coding in which they were received, or
     `decoded`, as Browsertrix does, so that both find each other's payloads. Headers
     that no longer hold get the prefix `X-Archive-Orig-`."""
-    warc_spool_bytes: int = _setting(8_000_000, parsers.whole(0, 10**12))
+    warc_spool_bytes: int = _setting(8_000_000, whole(0, 10**12))
     """Keeps a larger body [in a file](archive.md#large-bodies) and not in memory, until
     it is archived. At least 1 MiB."""
     warc_upload: str = _setting("", parsers.upload_url)
     """Where each WARC file is [copied](archive.md#object-storage) when it is closed,
     such as `s3://bucket/crawls`; empty for nowhere. Needs `frontier-crawl[upload]`."""
-    warc_upload_remove: bool = _setting(False, parsers.boolean)
+    warc_upload_remove: bool = _setting(False, boolean)
     """Removes a WARC file and its index from this machine once the storage has the
     whole file. Refused together with `FRONTIER_WACZ_DIR`."""
-    wacz_dir: Path | None = _setting(None, parsers.optional_directory)
+    wacz_dir: Path | None = _setting(None, optional_directory)
     """Where the last node to leave a finished crawl makes `<crawl>.wacz` of its closed
     files in `FRONTIER_WARC_DIR` ([WACZ](wacz.md)). The WARC files stay."""
-    worker_max_bytes: int = _setting(512_000_000, parsers.whole(10**8, 10**13))
+    worker_max_bytes: int = _setting(512_000_000, whole(10**8, 10**13))
     """How much memory, as address space, each worker process may have. A page takes 12
     to 40 times its size, so only the first fortieth of this, 12.8 MB, is read for
     links; the request of a larger page is a dead letter."""
-    worker_seconds: float = _setting(10.0, parsers.duration(LEAST_SECONDS, 3600.0))
+    worker_seconds: float = _setting(10.0, duration(LEAST_SECONDS, 3600.0))
     """How much CPU time a worker process has for one document, after which it is
     killed. The document is archived, and its request becomes a dead letter."""
 

@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from dataclasses import asdict, astuple, field, fields, replace
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from frontier.model import frozen
@@ -320,47 +321,51 @@ _PORT = Kind(lambda value: port if (port := whole(value)) <= MAX_PORT else 0)
 _ERRORS = _counts(ERROR_KINDS)
 
 
-def _figure(kind: Kind, fold: Fold = Fold.NONE) -> Any:
+def _figure(kind: Kind = _WHOLE, fold: Fold = Fold.NONE) -> Any:
     """A field of `Figures`; its default is what *kind* makes of a missing value."""
     meta = {"kind": kind, "fold": fold}
     return field(default_factory=lambda: kind.read(None), metadata=meta)
+
+
+_sum = partial(_figure, fold=Fold.ALL)
+"""A field that is added up over all nodes, those that are gone included."""
 
 
 @frozen
 class Figures:
     """What a node has done since its start, or what all nodes have done."""
 
-    pages: int = _figure(_WHOLE, Fold.ALL)
+    pages: int = _sum()
     """Responses that were not redirects, those for robots.txt included."""
-    requests: int = _figure(_WHOLE, Fold.ALL)
-    bytes: int = _figure(_WHOLE, Fold.ALL)
+    requests: int = _sum()
+    bytes: int = _sum()
     """Bytes of responses, as they came over the network."""
-    items: int = _figure(_WHOLE, Fold.ALL)
-    errors: int = _figure(_WHOLE, Fold.ALL)
+    items: int = _sum()
+    errors: int = _sum()
     """Requests that ended without a response though they were allowed, and responses
     of status 429 or 5xx; each try counts."""
-    forbidden: int = _figure(_WHOLE, Fold.ALL)
+    forbidden: int = _sum()
     """Requests that were not sent because robots.txt does not allow them."""
-    refused: int = _figure(_WHOLE, Fold.ALL)
+    refused: int = _sum()
     """Requests that were not sent: out of scope, or to addresses not allowed."""
-    excluded: int = _figure(_WHOLE, Fold.ALL)
+    excluded: int = _sum()
     """Links, and queued requests, that were dropped: an operator excluded them."""
-    trapped: int = _figure(_WHOLE, Fold.ALL)
+    trapped: int = _sum()
     """Links that were not followed because they look like a trap."""
-    new: int = _figure(_WHOLE, Fold.ALL)
+    new: int = _sum()
     """URLs that were new and therefore queued."""
-    queued: int = _figure(_WHOLE, Fold.ALL)
+    queued: int = _sum()
     """Requests that were queued: for new URLs, and to try again."""
-    done: int = _figure(_WHOLE, Fold.ALL)
+    done: int = _sum()
     """Requests that have left the queue."""
-    given_up: int = _figure(_WHOLE, Fold.ALL)
+    given_up: int = _sum()
     """Requests that were not sent because their host was left alone too often."""
-    local: int = _figure(_WHOLE, Fold.ALL)
+    local: int = _sum()
     """Requests that could not be stored, and stayed on their node."""
-    dead: int = _figure(_WHOLE, Fold.ALL)
-    reclaimed: int = _figure(_WHOLE, Fold.ALL)
+    dead: int = _sum()
+    reclaimed: int = _sum()
     """Requests of dead nodes that were put back."""
-    partitions: int = _figure(_WHOLE, Fold.ALL)
+    partitions: int = _sum()
     """Leases held at the last heartbeat, also by nodes that have left since."""
     opened: float = _figure(_REAL)
     """When the node started, in seconds since the Unix epoch, on its clock; of all, the
@@ -374,12 +379,12 @@ class Figures:
     lately_seconds: float = _figure(Kind(real, max), Fold.NOW)
     """A minute, or less if the node has not run that long; 0 if not known. Of all, the
     longest."""
-    seen: SeenFigures = _figure(_numbers_of(SeenFigures), Fold.ALL)
-    archive: ArchiveFigures = _figure(_numbers_of(ArchiveFigures), Fold.ALL)
-    shares: Shares = _figure(_shares(), Fold.ALL)
-    traps: dict[str, int] = _figure(_counts(SETTINGS), Fold.ALL)
+    seen: SeenFigures = _sum(_numbers_of(SeenFigures))
+    archive: ArchiveFigures = _sum(_numbers_of(ArchiveFigures))
+    shares: Shares = _sum(_shares())
+    traps: dict[str, int] = _sum(_counts(SETTINGS))
     """Links not followed, by kind of trap, as `frontier.urls.traps` names them."""
-    statuses: dict[str, int] = _figure(Kind(_read_statuses, _add_statuses), Fold.ALL)
+    statuses: dict[str, int] = _sum(Kind(_read_statuses, _add_statuses))
     """Responses by HTTP status; each try counts, redirects too."""
     busy_seconds: float = _figure(_REAL)
     """How long a callback, or something else, has been blocking the node."""
@@ -389,36 +394,36 @@ class Figures:
     """How long the node has paused because no host answers it; 0 if one does."""
     disk_full: bool = _figure(_FLAG)
     """Whether the node waits for the disk of its WARC files, journal or items."""
-    set_limit_bytes: int = _figure(_WHOLE)
+    set_limit_bytes: int = _figure()
     """``FRONTIER_SEEN_SET_MAX_BYTES``, as the node has it; 0 if there is none."""
-    controls: int = _figure(_WHOLE)
+    controls: int = _figure()
     """The version of the operators' controls that the node has in force; 0 for none."""
     own: dict[str, str] = _figure(Kind(_read_own))
     """The values with which it was started of settings that can be changed while it
     runs, except those that are 0."""
     left: bool = _figure(_FLAG)
     """Whether it is the last report of a node that closed by itself."""
-    memory_bytes: int = _figure(_WHOLE, Fold.NOW)
+    memory_bytes: int = _figure(fold=Fold.NOW)
     """Resident memory of its process; of all, that of nodes on the map. Here and in the
     next four fields, 0 if not known."""
-    memory_limit_bytes: int = _figure(_WHOLE)
+    memory_limit_bytes: int = _figure()
     """What its process may have: the least of ``MEMUSAGE_LIMIT_MB`` and the limits of
     its control groups; 0 if there is none."""
-    disk_free_bytes: int = _figure(_WHOLE)
+    disk_free_bytes: int = _figure()
     """Free bytes of the disk of ``FRONTIER_WARC_DIR``; 0 without an archive."""
-    disk_total_bytes: int = _figure(_WHOLE)
-    cpu_seconds: float = _figure(_REAL, Fold.ALL)
+    disk_total_bytes: int = _figure()
+    cpu_seconds: float = _sum(_REAL)
     """CPU time since its process was started."""
-    in_flight: int = _figure(_WHOLE, Fold.NOW)
+    in_flight: int = _figure(fold=Fold.NOW)
     """Requests being fetched or parsed; of all, those of nodes on the map."""
-    inbox: int = _figure(_WHOLE, Fold.NOW)
+    inbox: int = _figure(fold=Fold.NOW)
     """Requests that it has reserved and not started; of all, those of nodes on the
     map."""
-    lag_ms: int = _figure(_WHOLE)
+    lag_ms: int = _figure()
     """The most milliseconds that its event loop was late in the last five seconds."""
     machine: str = _figure(_words())
     """The name of the machine that it runs on."""
-    pid: int = _figure(_WHOLE)
+    pid: int = _figure()
     metrics_port: int = _figure(_PORT)
     """The port at which it serves its metrics; 0 if it does not."""
     metrics_host: str = _figure(_matched(HOST))
@@ -426,21 +431,19 @@ class Figures:
     holds: str = _figure(_matched(_HOLDS, MAX_HOLDS))
     """Partitions that it holds, as ``0-41,77``; with ``...`` at the end if there are
     more."""
-    error_kinds: dict[str, int] = _figure(_ERRORS, Fold.ALL)
+    error_kinds: dict[str, int] = _sum(_ERRORS)
     """Errors by kind, as `frontier.session.request_stats` names them."""
-    host_errors: dict[str, dict[str, int]] = _figure(
+    host_errors: dict[str, dict[str, int]] = _sum(
         _by_name(
             lambda value: _ERRORS.read(value) or None,
             _add_counts,
             lambda counts: sum(counts.values()),
             dict,
         ),
-        Fold.ALL,
     )
     """The errors by kind of each of the hosts with most errors."""
-    host_seconds: dict[str, HostSeconds] = _figure(
+    host_seconds: dict[str, HostSeconds] = _sum(
         _by_name(_read_seconds, _add_seconds, lambda one: one.mean, _listed),
-        Fold.ALL,
     )
     """Hosts that took longest for a request on average, the slowest first."""
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
@@ -31,7 +31,7 @@ from frontier.dedupe.digest_index import Entry
 from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules, Statistics
 from frontier.dedupe.url_history import last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
-from frontier.model import Original, frozen
+from frontier.model import Original, frozen, mutable
 from frontier.warc.content_coding import decoded
 from frontier.warc.records import target_uri
 
@@ -65,7 +65,7 @@ class Fsync(StrEnum):
     CLOSE = "close"
 
 
-@dataclass(slots=True)
+@mutable
 class Counters:
     """What was written. Only the writer thread changes them; anyone may read."""
 

@@ -15,7 +15,7 @@ import contextlib
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -24,6 +24,7 @@ from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.job import Job
 from frontier.errors import CodecError, ConfigurationError
 from frontier.files import OPEN
+from frontier.model import mutable
 from frontier.node.host_addresses import TYPED
 from frontier.node.journal.entries import (
     Acked,
@@ -71,7 +72,7 @@ ANEW = (
 """What a rebuilt crawl has lost in any case, as no journal has it."""
 
 
-@dataclass(slots=True)
+@mutable
 class Outcome:
     """What a rebuild found and restored."""
 
