@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.queue.push import TEST, Push, push_plan, pushed
 from frontier.seen import bloom
-from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout
+from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout, joined
 from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys
 from frontier.urls.fingerprint import seen_hash
@@ -99,17 +99,16 @@ class Bulk:
         verdicts: list[str] = []
         while batches:
             again = []
-            replies = self._store.run(
-                [
-                    push_call(
-                        self._keys.partition(partition),
-                        self._shape,
-                        self._layouts[partition],
-                        pushes,
-                    )
-                    for partition, pushes in batches
-                ]
-            )
+            plans = [
+                push_plan(
+                    self._keys.partition(partition),
+                    self._shape,
+                    self._layouts[partition],
+                    pushes,
+                )
+                for partition, pushes in batches
+            ]
+            replies = self._store.run(joined(plans, alone=False))
             for (partition, pushes), reply in zip(batches, replies, strict=True):
                 try:
                     done = pushed(reply[0], pushes)

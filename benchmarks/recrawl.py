@@ -30,10 +30,10 @@ from frontier.cluster.lease import acquire_call
 from frontier.model import Lease, Order
 from frontier.queue.due import PART, due_call, moved
 from frontier.queue.item import RECRAWL, encode
-from frontier.queue.push import FORCE, Push, push_call, pushed
+from frontier.queue.push import FORCE, Push, push_plan, pushed
 from frontier.queue.reserve import reserve_call, reserved
 from frontier.recrawl.schedule import DIGEST_BYTES, Mark, Schedule, State
-from frontier.seen.config import SeenConfig, SeenLayout
+from frontier.seen.config import SeenConfig, SeenLayout, joined
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
@@ -129,7 +129,8 @@ def _costs(server: Server, sizes: Sizes) -> dict[str, float]:
     soon = _server_ms(store) + sizes.seconds * 1000
     begin, length = time.perf_counter(), 0
     for partition, pushes in _batches(sizes, soon):
-        call = push_call(keys.partition(partition), TIERS, SeenLayout(), pushes)
+        plan = push_plan(keys.partition(partition), TIERS, SeenLayout(), pushes)
+        (call,) = joined([plan], alone=False)
         pushed(store.call(call)[0], pushes)
         length += sum(len(push.tag) for push in pushes)
     seconds = time.perf_counter() - begin

@@ -379,10 +379,13 @@ async def tell_robots_parsed(
         )
 
 
+def _engine(crawler: Crawler) -> Any:
+    return crawler.engine
+
+
 def _slot_of(crawler: Crawler) -> Any:
     """The engine's slot, if any: what is in progress, and whether it is closing."""
-    engine: Any = crawler.engine
-    return engine._slot
+    return _engine(crawler)._slot
 
 
 def leave_out(settings: BaseSettings, name: str, cls: type) -> None:
@@ -530,8 +533,7 @@ def wake_engine(crawler: Crawler) -> None:
 
 def close_spider(crawler: Crawler, reason: str) -> None:
     """Have the engine close its spider, because of *reason*."""
-    engine: Any = crawler.engine
-    deferred_from_coro(engine.close_spider_async(reason=reason))
+    deferred_from_coro(_engine(crawler).close_spider_async(reason=reason))
 
 
 def close_now(crawler: Crawler, reason: str) -> None:
@@ -596,8 +598,7 @@ def end_with_error(crawler: Crawler) -> None:
         await crawler.stop_async()
         crawler.spider = None
 
-    engine: Any = crawler.engine
-    engine._spider_closed_callback = lambda _: end()
+    _engine(crawler)._spider_closed_callback = lambda _: end()
 
 
 def stop_when_open(crawler: Crawler) -> asyncio.Event:
@@ -633,8 +634,7 @@ def stand_before_handlers(
     crawler: Crawler, send: Callable[[Request], Coroutine[Any, Any, Response]]
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     """Have *send* called in place of the download handlers, which are returned."""
-    engine: Any = crawler.engine
-    handlers = engine.downloader.handlers
+    handlers = _engine(crawler).downloader.handlers
     before: Callable[[Request], Coroutine[Any, Any, Response]]
     before = handlers.download_request_async
     handlers.download_request_async = send
@@ -658,14 +658,12 @@ def stand_before_outcomes(crawler: Crawler, tell: Callable[[Request], object]) -
 
 def handler_for(crawler: Crawler, scheme: str) -> Any:
     """The download handler that *crawler* has for *scheme*; ``None`` without one."""
-    engine: Any = crawler.engine
-    return engine.downloader.handlers._get_handler(scheme)
+    return _engine(crawler).downloader.handlers._get_handler(scheme)
 
 
 def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders:
     """Have *call* called to call the spider, and *handle* for what it yields."""
-    engine: Any = crawler.engine
-    scraper = engine.scraper
+    scraper = _engine(crawler).scraper
     before = Spiders(
         scraper.call_spider_async,
         scraper.handle_spider_output_async,
@@ -681,8 +679,7 @@ def stand_before_spider_errors(
     crawler: Crawler, tell: Callable[[BaseException], object]
 ) -> None:
     """Have *tell* called with what a callback or an errback of the spider raises."""
-    engine: Any = crawler.engine
-    scraper = engine.scraper
+    scraper = _engine(crawler).scraper
     before = scraper.handle_spider_error
 
     def handle(failure: Any, *args: Any, **named: Any) -> Any:
@@ -696,8 +693,7 @@ def stand_before_pipelines(
     crawler: Crawler, awaited: Callable[[Coroutine[Any, Any, None]], Any]
 ) -> None:
     """Have *awaited* called with the coroutine that sends an item through pipelines."""
-    engine: Any = crawler.engine
-    scraper = engine.scraper
+    scraper = _engine(crawler).scraper
     before = scraper.start_itemproc_async
 
     def begin(*args: Any, **named: Any) -> Any:
@@ -708,15 +704,13 @@ def stand_before_pipelines(
 
 def tell_of_items_by(crawler: Crawler, signals: Callable[[Any], Any]) -> None:
     """Have what *signals* makes of Scrapy's signals tell what came of an item."""
-    engine: Any = crawler.engine
-    scraper = engine.scraper
+    scraper = _engine(crawler).scraper
     scraper.signals = signals(scraper.signals)
 
 
 def spider_middlewares(crawler: Crawler) -> Sequence[Any]:
     """All spider middlewares, Scrapy's own too, in their order."""
-    engine: Any = crawler.engine
-    found: Sequence[Any] = engine.scraper.spidermw.middlewares
+    found: Sequence[Any] = _engine(crawler).scraper.spidermw.middlewares
     return found
 
 
@@ -728,9 +722,8 @@ class Slots:
     """The downloader's slots: what waits for a turn, and how far apart turns are."""
 
     def __init__(self, crawler: Crawler) -> None:
-        engine: Any = crawler.engine
         self._crawler = crawler
-        self._downloader: Any = engine.downloader
+        self._downloader = _engine(crawler).downloader
 
     def every(self) -> list[str]:
         """The keys of all present slots."""
@@ -838,6 +831,5 @@ class Slots:
 
 async def started(crawler: Crawler) -> AsyncIterator[Any]:
     """What the spider starts with, after the spider middlewares."""
-    engine: Any = crawler.engine
-    found: AsyncIterator[Any] = await engine.scraper.spidermw.process_start()
+    found: AsyncIterator[Any] = await _engine(crawler).scraper.spidermw.process_start()
     return found

@@ -55,18 +55,6 @@ NETWORK = ("http", "https", "ftp")
 SCOPE = "scope"
 EXCLUDED = "excluded"
 LENGTH = "length"
-STATS = {
-    SCOPE: "frontier/refused/scope",
-    EXCLUDED: "frontier/refused/excluded",
-    LENGTH: "frontier/refused/length",
-    "public": "frontier/refused/public",
-    "private": "frontier/refused/private",
-    "loopback": "frontier/refused/loopback",
-    "link-local": "frontier/refused/link_local",
-    "metadata": "frontier/refused/metadata",
-    "reserved": "frontier/refused/reserved",
-}
-"""Stats by reason."""
 WHY = {
     LENGTH: f"its URL has more than {MAX_URL:,} characters, and other tools would not "
     "read its record",
@@ -109,7 +97,9 @@ class Hops(Part):
             return False
         if self._session.requests.reservation(request) is None:
             return False
-        return bool(meta.get(START)) or self._has_depths()
+        # Where Scrapy counts no depths, 0 means nothing.
+        counts = self._crawler.get_spider_middleware(DepthMiddleware) is not None
+        return counts or bool(meta.get(START))
 
     def of_errback(self, output: Any, request: Request) -> Any:
         """*output* of the errback of *request*, with requests marked as not seeds.
@@ -124,10 +114,6 @@ class Hops(Part):
             return True
 
         return filtered(output, unseed)
-
-    def _has_depths(self) -> bool:
-        """Whether Scrapy counts depths, so that 0 means something."""
-        return self._crawler.get_spider_middleware(DepthMiddleware) is not None
 
     async def require(self, request: Request) -> None:
         """Let *request* pass.
@@ -213,7 +199,7 @@ class Hops(Part):
         return AddressRefused(request.url, kind)
 
     def _refuse(self, request: Request, reason: str) -> None:
-        self._session.count(STATS[reason])
+        self._session.count(f"frontier/refused/{reason.replace('-', '_')}")
         self._refused[reason] += 1
         self._first.setdefault(reason, request.url[:200])
         if self._refused[reason] > 1:

@@ -27,7 +27,6 @@ from frontier.errors import CodecError, KeyDamaged
 from frontier.queue.reserve import (
     entries_in,
     list_reserved,
-    list_started,
     notes_call,
     ran_of,
     requeue_calls,
@@ -131,9 +130,12 @@ class Reclaim:
     ) -> list[tuple[Lease, list[Reserved], list[bytes]]]:
         """For each of *leases*, what no node has any more, and what was started."""
         asked = [(one, self._keys.partition(one.partition)) for one in leases]
-        replies = await self._outage_retry.retry(
-            [ask(keys) for _, keys in asked for ask in (list_reserved, list_started)]
-        )
+        calls = [
+            call
+            for _, keys in asked
+            for call in (list_reserved(keys), Call.command("SMEMBERS", keys.started))
+        ]
+        replies = await self._outage_retry.retry(calls)
         found = []
         for (lease, keys), reply, started in zip(
             asked, replies[::2], replies[1::2], strict=True

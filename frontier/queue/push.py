@@ -88,20 +88,6 @@ class Pushed:
     something is due before all else that waits."""
 
 
-def push_call(
-    keys: PartitionKeys,
-    tiers: SeenConfig,
-    layout: SeenLayout,
-    pushes: Sequence[Push],
-) -> Call:
-    """The call that pushes *pushes*, at most `MAX_URLS`, to one partition.
-
-    If there is no room for them, it makes room instead: see `push_plan`.
-    """
-    (call,) = joined([push_plan(keys, tiers, layout, pushes)], alone=False)
-    return call
-
-
 def _element(queue: str, item: bytes, due: int) -> bytes:
     return waiting_element(queue, item) if due and queue else item
 

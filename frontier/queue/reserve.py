@@ -169,11 +169,6 @@ def start_call(keys: PartitionKeys, ids: Iterable[int]) -> Call:
     return Call.txn([(("EXISTS", keys.lease), 1)], then)
 
 
-def list_started(keys: PartitionKeys) -> Call:
-    """The command whose reply has the ids of what was started."""
-    return Call.command("SMEMBERS", keys.started)
-
-
 def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:
     """The calls that end the reservations *ids*."""
     names = [keys.lease, keys.counts, keys.reserved, keys.started]

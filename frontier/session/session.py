@@ -322,7 +322,8 @@ class Session(Part):
         self._run_id = self.config.run_id or launched(os.environ)
         self._join_only = self.config.join_only or joins_only(os.environ)
         self._arguments = arguments_of(crawler)
-        self._opened = False
+        self.opened = False
+        """Whether the node takes part in a crawl."""
         self._controls = Controls()
         self._components: dict[Any, Any] = {}
         self.requests = RequestStates()
@@ -381,7 +382,7 @@ class Session(Part):
             damaged = isinstance(error, KeyDamaged)
             self._refuse(replace(REFUSED.of(error), code=FAULTY if damaged else FAILED))
             return
-        self._opened = True
+        self.opened = True
         json_log.name(spider, self.config.node_id, node.keys.crawl_id)
         self._crawler.signals.connect(self._begin, signals.spider_opened)
         self._count_answers()
@@ -434,7 +435,7 @@ class Session(Part):
         That is what `CloseSpider` does to a job of plain Scrapy. Scrapy itself closes
         this node.
         """
-        ends = self._opened and self.config.close_spider == "crawl"
+        ends = self.opened and self.config.close_spider == "crawl"
         if ends and isinstance(error, CloseSpider):
             self.node.end_crawl(limit_of_spider(error.reason or "cancelled"))
 
@@ -468,20 +469,15 @@ class Session(Part):
 
     async def close(self) -> None:
         """Close the node, if it was opened."""
-        if self._opened:
+        if self.opened:
             self.publish()
-            self._opened = False
+            self.opened = False
             await self.node.close()
             for name, count in self.node.stats_of_all.items():
                 self._crawler.stats.set_value(f"frontier/job/{name}", count)
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.close)
             self._exporter = None
-
-    @property
-    def opened(self) -> bool:
-        """Whether the node takes part in a crawl."""
-        return self._opened
 
     @property
     def archive(self) -> Archive | None:
@@ -509,7 +505,7 @@ class Session(Part):
 
     async def let_store(self) -> None:
         """Wait while too many requests wait for the store."""
-        if self._opened and self.node.outbox.pending > MAX_WAITING:
+        if self.opened and self.node.outbox.pending > MAX_WAITING:
             await before(self.node.leaving.given_up, self.node.outbox.flush())
 
     def in_progress(self) -> set[Request]:
@@ -620,7 +616,7 @@ class Session(Part):
 
     def publish(self) -> None:
         """Have Scrapy's stats say what the node and its archive have counted."""
-        if self._opened:
+        if self.opened:
             self._publish_node()
         if (archive := self.archive) is not None:  # also while the node is closed
             told = archive.counters.report()

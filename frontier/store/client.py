@@ -122,6 +122,8 @@ class Store:
     def __init__(self, servers: _Servers) -> None:
         self._servers = servers
         self._router = servers.router
+        self.alone = self._router.alone
+        """Whether keys of several hash slots may meet in one call."""
         self._runs: dict[Server, bytes] = {}
         self.changes = 0
         """How often a server took another's place, or was started again."""
@@ -149,11 +151,6 @@ class Store:
         once = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
         address = address_of(settings, timeout)
         return cls(_Servers(address, timeout, asynchronous=True, retry=once))
-
-    @property
-    def alone(self) -> bool:
-        """Whether keys of several hash slots may meet in one call."""
-        return self._router.alone
 
     def doubt(self) -> None:
         """Count the servers as changed: they have lost something that they had."""
@@ -334,7 +331,7 @@ class BlockingStore:
     def __init__(self, servers: _Servers) -> None:
         self._servers = servers
         self._router = servers.router
-        self.where = servers.where
+        self.alone, self.where = self._router.alone, servers.where
         self.copies = Copies()
         """The copies of what its scripts wrote that there must be before a run ends."""
         self._leaves = False
@@ -363,11 +360,6 @@ class BlockingStore:
         servers = _Servers(address, timeout, asynchronous=False)
         servers.repeats *= repeats
         return cls(servers)
-
-    @property
-    def alone(self) -> bool:
-        """Whether keys of several hash slots may meet in one call."""
-        return self._router.alone
 
     def run(self, calls: Sequence[Call], *, tolerant: bool = False) -> list[Any]:
         """Send *calls* together and return their replies; see `Store.run`.

@@ -115,7 +115,11 @@ class Router:
         answers: list[list[Any]] = [[] for _ in calls]
         if self._stale and calls:
             yield from self._look()
-        if self.alone and calls and self._is_ready(calls):  # the usual case, quickly
+        if (
+            self.alone  # as mostly; then all goes in one batch, unless scripts lack
+            and calls
+            and (self.seeds[0] in self._ready or not any(one.script for one in calls))
+        ):
             (outcome,) = yield [Batch(self.seeds[0], [call.parts for call in calls])]
             if isinstance(outcome, BaseException):
                 self._distrust(self.seeds[0])
@@ -147,10 +151,6 @@ class Router:
         return [
             merged(call.name, found) for call, found in zip(calls, answers, strict=True)
         ]
-
-    def _is_ready(self, calls: Sequence[Call]) -> bool:
-        """Whether the only server has the scripts, if any, that *calls* run."""
-        return self.seeds[0] in self._ready or not any(call.script for call in calls)
 
     def _jobs(self, calls: Sequence[Call]) -> list[_Job]:
         jobs: list[_Job] = []

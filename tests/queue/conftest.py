@@ -5,8 +5,8 @@ import pytest
 from frontier.model import Order
 from frontier.queue import due
 from frontier.queue import reserve as p
-from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenConfig, SeenLayout
+from frontier.queue.push import TEST, Push, push_plan, pushed
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenConfig, SeenLayout, joined
 from frontier.urls.fingerprint import seen_hash
 
 SHAPES = {
@@ -35,7 +35,8 @@ class Client:
     def push(self, pushes):
         """Push until the layout is the current one; return what was done."""
         while True:
-            call = push_call(self.keys, self.shape, self.layout, pushes)
+            plan = push_plan(self.keys, self.shape, self.layout, pushes)
+            (call,) = joined([plan], alone=False)
             try:
                 done = pushed(self.store.call(call)[0], pushes)
             except LayoutStale as error:

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from frontier.node.delivery import Delivery
-from frontier.queue.push import FORCE, MARK, TEST, push_call, push_plan, pushed
+from frontier.queue.push import FORCE, MARK, TEST, push_plan, pushed
 from frontier.seen.config import (
     MAX_URLS,
     MOST,
@@ -132,7 +132,8 @@ def test_a_stale_layout_changes_nothing_and_brings_the_current_one(
     node = client()
     node.push_urls(some(2_000))
     before = node.scan()
-    call = push_call(keys, shapes["bloom+set"], SeenLayout(), [new_push(b"new")])
+    plan = push_plan(keys, shapes["bloom+set"], SeenLayout(), [new_push(b"new")])
+    (call,) = joined([plan], alone=False)
 
     with pytest.raises(LayoutStale) as caught:
         pushed(blocking().call(call)[0], [new_push(b"new")])
@@ -202,7 +203,8 @@ def test_an_unused_partition_takes_no_memory(db, crawl, client):
 
 def test_every_key_of_a_push_is_in_its_partition(keys, shapes, new_push):
     batch = [new_push(b"%d" % n) for n in range(MAX_URLS)]
-    call = push_call(keys, shapes["bloom+set"], SeenLayout(7, 1_300, 2, 1_000), batch)
+    plan = push_plan(keys, shapes["bloom+set"], SeenLayout(7, 1_300, 2, 1_000), batch)
+    (call,) = joined([plan], alone=False)
     names = call.parts[3 : 3 + call.parts[2]]
 
     assert len(names) == len(set(names)) > 3
