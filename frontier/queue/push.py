@@ -21,7 +21,7 @@ import secrets
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.errors import KeyDamaged, PushForgotten
+from frontier.errors import KeyDamaged
 from frontier.model import frozen
 from frontier.queue.due import DUE, waiting_element, wall_ms
 from frontier.seen import intset
@@ -263,20 +263,3 @@ class Pusher:
     def went_back(self) -> None:
         """Rely on no layout any more."""
         self._layouts.clear()
-
-
-class Unbroken:
-    """Tells a command whether the store still has all it pushed, which may be a lot."""
-
-    def __init__(self, store: BlockingStore) -> None:
-        self._store = store
-        self._runs = store.runs()
-
-    def require(self) -> None:
-        """Make sure that the servers are those that were there at the start.
-
-        Raises:
-            PushForgotten: They are not, and may lack what the earlier ones confirmed.
-        """
-        if self._store.runs() != self._runs:
-            raise PushForgotten

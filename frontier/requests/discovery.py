@@ -38,12 +38,10 @@ from frontier.session.session import OfCrawler, session_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from concurrent.futures import Future
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.model import Stored
     from frontier.session.session import Session
 
 META = "frontier_found"
@@ -98,37 +96,32 @@ class DiscoveryMiddleware(OfCrawler):
 
 
 def noting_of(session: Session) -> Callable[[Any, Request], Any] | None:
-    """A function that notes the links of pages; ``None`` if they are not wanted."""
-    wanted = session.config.warc_outlinks and session.archive is not None
-    return _Outlinks(session).noting if wanted else None
+    """A function that notes the links of pages; ``None`` if they are not wanted.
 
-
-class _Outlinks:
-    """Records the links of each page as its callback yields them.
-
-    That is before anything drops them: those that are seen, off site or too deep are
-    links, too. The record is queued when the callback has ended, in whatever way, and
-    thus before the page's request can be acked; the ack waits for it.
+    It is given what a callback yields, and the request, and notes links before anything
+    drops them: those that are seen, off site or too deep are links, too. The record is
+    queued when the callback has ended, in whatever way, and thus before the page's
+    request can be acked; the ack waits for it.
     """
+    archive = session.archive
+    if archive is None or not session.config.warc_outlinks:
+        return None
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def noting(self, output: Any, request: Request) -> Any:
-        """*output* of *request*'s callback; its links are noted as it is iterated."""
-        page = self._session.requests.known(request).stored
+    def noting(output: Any, request: Request) -> Any:
+        page = session.requests.known(request).stored
         if page is None:
             return output
         links = _Links(_letter_of(request))
-        return filtered(output, links.add, lambda: self._record(links, page))
 
-    def _record(self, links: _Links, page: Future[Stored]) -> None:
-        archive = self._session.archive
-        if not links.found or archive is None:
-            return
-        with suppress(WriterStopped):  # then the request is not acked either
-            told = model.Outlinks(page, tuple(links.found.items()), links.left_out)
-            archive.note_outlinks(told)
+        def record() -> None:
+            if links.found:
+                with suppress(WriterStopped):  # then the request is not acked either
+                    found = tuple(links.found.items())
+                    archive.note_outlinks(model.Outlinks(page, found, links.left_out))
+
+        return filtered(output, links.add, record)
+
+    return noting
 
 
 class _Links:
