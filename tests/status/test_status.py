@@ -126,31 +126,21 @@ def test_a_crawl_that_does_not_exist_is_unknown(crawl, look, blocking):
     assert list_crawls(blocking(), crawl.namespace) == []
 
 
-def test_the_newest_crawl_comes_first(crawl, create, blocking):
+def test_the_newest_crawl_comes_first_and_a_damaged_one_last(
+    crawl, create, db, blocking
+):
+    second = CrawlKeys(crawl.namespace, "site-2")
     create(crawl, created_ms=5)
-    create(CrawlKeys(crawl.namespace, "site-2"), created_ms=7)
+    create(second, created_ms=7)
     create(CrawlKeys(crawl.namespace, "site-3"), created_ms=6)
-
-    found = list_crawls(blocking(), crawl.namespace)
-
-    assert [c.crawl_id for c in found] == ["site-2", "site-3", "site-1"]
-    assert newest_crawl(blocking(), crawl.namespace) == "site-2"
-
-
-def test_a_crawl_whose_key_is_damaged_hides_no_other(crawl, create, db, blocking):
-    create(crawl, created_ms=5)
-    damaged = CrawlKeys(crawl.namespace, "site-2")
-    create(damaged, created_ms=7)
-    db("DEL", damaged.meta())
-    db("SET", damaged.meta(), "junk")
-
-    found = list_crawls(blocking(), crawl.namespace)
-
-    assert [(c.crawl_id, c.state) for c in found] == [
-        ("site-1", "open"),
-        ("site-2", "damaged"),
-    ]
-    assert newest_crawl(blocking(), crawl.namespace) == "site-1"
+    listed = [("site-2", "open"), ("site-3", "open"), ("site-1", "open")]
+    for newest in ("site-2", "site-3"):
+        found = list_crawls(blocking(), crawl.namespace)
+        assert [(c.crawl_id, c.state) for c in found] == listed
+        assert newest_crawl(blocking(), crawl.namespace) == newest
+        db("DEL", second.meta())
+        db("SET", second.meta(), "junk")
+        listed = [*listed[1:], ("site-2", "damaged")]
 
 
 def test_newest_crawl_is_a_dupefilter_only_if_there_is_no_other(
@@ -366,27 +356,21 @@ def test_the_first_dead_letters_are_shown(crawl, create, look, db):
     "report",
     [b"", b"\xff", b"[1]", b"[" * 60_000, b'{"pages": 1}' + b" " * 70_000],
 )
-def test_a_report_that_cannot_be_read_is_skipped(crawl, create, join, look, db, report):
+def test_reports_that_cannot_be_read_and_impossible_names_are_skipped(
+    crawl, create, join, look, db, report
+):
     create(crawl)
     join(crawl, "good", REPORT)
     join(crawl, "bad")
-    db("HSET", crawl.reports(), "bad", report)
+    db("HSET", crawl.reports(), "bad", report, "../x", '{"pages": 1}')
+    db("HSET", crawl.nodes(), "\x1b[2J", "1 1 0", "short", "1", "odd", "x y z")
 
     seen = look(crawl)
 
-    assert [node.node_id for node in seen.nodes] == ["bad", "good"]
+    states = [(node.node_id, node.state) for node in seen.nodes]
+    assert states == [("bad", "live"), ("good", "live"), ("odd", "silent")]
     assert seen.nodes[0].figures is None
     assert seen.totals.pages == 50
-
-
-def test_nodes_with_impossible_names_are_left_out(crawl, create, look, db):
-    create(crawl)
-    db("HSET", crawl.nodes(), "\x1b[2J", "1 1 0", "short", "1", "b", "x y z")
-    db("HSET", crawl.reports(), "../x", '{"pages": 1}')
-
-    assert [(node.node_id, node.state) for node in look(crawl).nodes] == [
-        ("b", "silent")
-    ]
 
 
 @pytest.mark.parametrize("shape", ["", "{}", "[]", '{"FRONTIER_PARTITIONS": 99999}'])

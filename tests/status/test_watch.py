@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from frontier.errors import UnknownCrawl
 from frontier.queue.hosts import Record
 from frontier.queue.reserve import Scan
 from frontier.status.figures import Figures, Pace
@@ -75,11 +74,6 @@ def fill(db, keys):
         db("HINCRBY", part.counts, "ready", count)
 
     return fill
-
-
-def test_a_crawl_that_does_not_exist_is_unknown(blocking, keys):
-    with pytest.raises(UnknownCrawl):
-        Watch(blocking(), keys.namespace, "none").look()
 
 
 def test_partitions_are_looked_at_as_often_as_their_number_allows(
