@@ -20,16 +20,10 @@ def test_a_node_is_replaced_when_the_last_of_its_partitions_is_held_again():
     assert healed(takeovers, "2", "3", "2") == []
 
 
-def test_a_node_that_held_nothing_needs_no_replacement():
-    takeovers = Takeovers()
-    takeovers.add("dead", 10.0, [])
-
-    assert healed(takeovers, "2") == []
-
-
-def test_forgotten_takeovers_are_never_reported():
+def test_forgotten_takeovers_and_those_of_nothing_are_never_reported():
     takeovers = Takeovers()
     takeovers.add("dead", 10.0, leases("1"))
     takeovers.forget()
+    takeovers.add("idle", 10.0, [])
 
     assert healed(takeovers, "2") == []
