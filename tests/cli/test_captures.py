@@ -19,6 +19,7 @@ from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.records import MAX_HEAD
+from tests.hostile.making import warc_bomb
 from tests.warc.samples import NOON, an_exchange
 
 HEAD = b"HTTP/1.1 %d x\r\nContent-Type: %b\r\n%b\r\n"
@@ -273,20 +274,10 @@ def test_no_record_at_that_place(warcs, offset):
 
 
 def test_a_bomb_costs_no_memory_to_speak_of(tmp_path):
-    size = 300 << 20
-    head = (
-        b"WARC/1.1\r\nWARC-Type: response\r\nWARC-Date: 2026-01-01T00:00:00Z\r\n"
-        b"WARC-Record-ID: <urn:uuid:1>\r\nWARC-Target-URI: http://a.example/\r\n"
-        b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % size
-    )
     path = tmp_path / "bomb.warc.gz"
-    with gzip.open(path, "wb", 1) as file:
-        file.write(head)
-        for _ in range(300):
-            file.write(bytes(1 << 20))
-        file.write(b"\r\n\r\n")
+    path.write_bytes(b"".join(warc_bomb(300)))
 
-    code, out, _ = run("show", path, "http://a.example/")
+    code, out, _ = run("show", path, "http://a.example/0")
 
     assert code == ExitCode.OK
     assert len(out) < 20 << 20

@@ -79,14 +79,6 @@ def test_a_collection_that_is_not_there_is_not_found(servers):
     assert done.returncode == ExitCode.NOT_FOUND
 
 
-def test_an_output_that_cannot_be_written_is_named():
-    with Path("/dev/full").open("w") as full:
-        done = run("canon", "explain", "http://a.example/", stdout=full)
-
-    assert one_line(done) == "frontier: the output: No space left on device"
-    assert done.returncode == ExitCode.UNWRITABLE
-
-
 @pytest.fixture
 def long_results(tmp_path):
     """Commands that read files, and print more than a buffer holds."""

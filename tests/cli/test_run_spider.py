@@ -4,13 +4,11 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-import venv
 from pathlib import Path
 
 import pytest
@@ -212,67 +210,6 @@ def test_add_ons_that_are_set_again_further_down_are_named(frontier, project):
     assert "its ADDONS are {} (line " in said
     assert "settings.py, which overrides line " in said
     assert ADDON.strip() in said
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """The commands of an environment in which our wheel is installed."""
-    home = tmp_path_factory.mktemp("installed")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", home]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = home.glob("*.whl")
-    venv.create(home / "venv", symlinks=True)
-    lib = home / "venv" / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
-    others = [path for path in sys.path if path.endswith("site-packages")]
-    (lib / "others.pth").write_text("\n".join(others))  # what it depends on
-    python = home / "venv" / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-qq"]
-    options = ["--no-deps", "--no-index", "--ignore-installed"]
-    subprocess.run([*pip, *options, wheel], check=True, capture_output=True)
-    return home / "venv" / "bin"
-
-
-@pytest.fixture
-def outside(installed, tmp_path):
-    """Run a command of that environment, in a directory of its own."""
-    gone = {"PYTHONPATH", "REDIS_URL", "SCRAPY_PROJECT", "SCRAPY_SETTINGS_MODULE"}
-    env = {name: value for name, value in os.environ.items() if name not in gone}
-    env["PATH"] = f"{installed}:{env['PATH']}"
-
-    def run(name, *arguments):
-        words = [installed / name, *arguments]
-        options = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True}
-        return subprocess.run(words, check=False, timeout=300, **options)
-
-    return run
-
-
-@pytest.mark.compat
-@pytest.mark.one_server("the nodes share the embedded store")
-def test_the_wheel_has_all_that_the_demo_needs(outside):
-    where = outside("python", "-c", "import frontier; print(frontier.__file__)")
-    assert str(ROOT) not in where.stdout
-    done = outside("frontier", "demo", "--urls", "150")
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "150 expected, 150 fetched, 0 fetched twice, 0 missing" in done.stdout
-
-
-@pytest.mark.compat
-@pytest.mark.one_server("the nodes share the embedded store")
-def test_the_wheel_runs_a_spider_of_a_project(outside, project, site, log, tmp_path):
-    done = outside(
-        "frontier", "crawl", "run", "--spider", "walk", "--nodes", "2",
-        "-a", f"seeds={','.join(site.seeds)}", *QUICK,
-    )  # fmt: skip
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(items(tmp_path)) > 50
-    assert not RequestLog.read(log).repeated()
-    shutil.rmtree(tmp_path / "mine")
-    done = outside("frontier", "crawl", "run", "--seeds", site.seeds[0])
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "spider site: finished" in done.stdout
 
 
 HANGS = """
