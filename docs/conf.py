@@ -66,6 +66,7 @@ def draw(_app, _what, _name, _object, _options, lines):
 MENDS = {
     '<aside class="sidebar-drawer': '<aside aria-label="Site" class="sidebar-drawer',
     '<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
+    '<span class="pre">-': '<span class="pre option-name">-',
     'role="heading"': 'role="heading" aria-level="2"',
     '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
@@ -76,7 +77,7 @@ MENDS = {
 
 
 def mend(app, error):
-    """Give asides a name, captions a level, and focus to whatever can be scrolled."""
+    """Name asides and options, give captions a level, and focus to what scrolls."""
     if error is None:
         for page in Path(app.outdir).rglob("*.html"):
             text = page.read_text("utf-8")
