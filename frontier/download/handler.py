@@ -14,16 +14,22 @@ Scrapy makes of them. What always holds:
 3.  The handler never waits: bodies go to disk in another thread.
 4.  It connects only to addresses that are allowed (`frontier.download.addresses`), and
     writes no request whose lease has ended; this holds without an archive, too.
+5.  A request for which this process has no socket waits: that says nothing of its host.
 """
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
+import os
 import time
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.error import ConnectBindError
 from twisted.web.client import RequestGenerationFailed
 from typing_extensions import override
 
@@ -50,6 +56,13 @@ if TYPE_CHECKING:
 
     Guard = Callable[[], None]
 
+logger = logging.getLogger(__name__)
+
+FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""How the system says that it has no socket left for this process."""
+AGAIN = 1.0
+"""Seconds until such a socket is asked for again."""
+
 
 class CheckedHandler(BaseHandler):
     """Downloads http and https as Scrapy does, but only from allowed addresses.
@@ -59,6 +72,7 @@ class CheckedHandler(BaseHandler):
     """
 
     checks_addresses = True
+    _told = False
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -101,9 +115,31 @@ class CheckedHandler(BaseHandler):
         return agent
 
     async def send(self, agent: _Agent, request: Request) -> Response:
-        """Have *agent* send *request*."""
-        with self._telling(agent.checked):
-            return await maybe_deferred_to_future(agent.download_request(request))
+        """Have *agent* send *request*, once there is a socket for it."""
+        while True:
+            with self._telling(agent.checked):
+                answer = agent.download_request(request)
+                try:
+                    return await maybe_deferred_to_future(answer)
+                except ConnectBindError as error:
+                    if error.osError not in FULL:
+                        raise
+                    if self._session.closing:
+                        self._session.requests.put_off(request)
+                        raise LeaseGone(str(error)) from error
+                    self._make_room(error)
+            await asyncio.sleep(AGAIN)
+
+    def _make_room(self, error: ConnectBindError) -> None:
+        """Close idle connections: each is an open file, and another host's."""
+        self._pool.closeCachedConnections()
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "no connection can be opened: %s; requests wait. Raise this process's "
+                "limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS",
+                os.strerror(error.osError),
+            )
 
     @override
     async def download_request(self, request: Request) -> Response:

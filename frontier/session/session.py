@@ -42,6 +42,7 @@ from frontier.node.ends import REFUSED, RUN_OVER, STOPPED, limit_of_spider
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
+from frontier.node.process_stats import raise_file_limit
 from frontier.queue.reserve import Ran
 from frontier.scrapy_internals import (
     close_now,
@@ -370,6 +371,7 @@ class Session(Part):
         try:
             self.queue_addresses = QueueAddresses(self.config)
             _ = self.fingerprints  # made, or refused, before the crawl is entered
+            raise_file_limit(settings.getint("CONCURRENT_REQUESTS"))
             await self._bind_exporter(spider)
             await node.open()
         except RunOver as over:

@@ -2,8 +2,10 @@
 
 import json
 import random
+import resource
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import until
@@ -66,6 +68,10 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
             until(lambda: "waits for that for 30 s" in cluster.text_of("n1"), "its end")
         if trouble == "full to its end":
             assert cluster.wait("n1") == [1]
+        if trouble == "items":  # it has one socket for four requests, too
+            process = cluster.nodes["n1"].pid
+            files = len([*Path(f"/proc/{process}/fd").iterdir()]) + 1
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (files, files))
         remount(small_disk, "rw,size=10M")
         if ends:
             cluster.wait("n1")
@@ -76,6 +82,7 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         site.close()
     log = cluster.text_of("n1")
     assert log.count(complaint) == 1
+    assert log.count("no connection can be") == (trouble == "items")
     assert log.count("can be written again") == (trouble != "full to its end")
     stored = {}
     for path in cluster.warc_dir.glob("*.warc.gz*"):

@@ -105,13 +105,14 @@ def refusal(done):
         ("AsyncCrawlerProcess", "", {"SCHEDULER": "a.B"}),
         ("CrawlerProcess", "", {"TWISTED_REACTOR": SELECT}),
         ("CrawlerProcess", INSTALLED, {}),
+        ("CrawlerProcess", "", {"CONCURRENT_REQUESTS": 2_000_000_000}),
         (
             "AsyncCrawlerProcess",
             "",
             {"REDIS_URL": "redis://127.0.0.1:1", "FRONTIER_STORE_WAIT": 1},
         ),
     ],
-    ids=["scheduler", "reactor", "installed", "store"],
+    ids=["scheduler", "reactor", "installed", "files", "store"],
 )
 def test_a_program_whose_crawl_cannot_begin_does_not_end_with_0(
     project, process, first, settings
