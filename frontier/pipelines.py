@@ -184,6 +184,7 @@ class UniqueItemsPipeline(OfCrawler):
         """The mark of the page that gave *digest* first; empty if the crawl is gone.
 
         Raises:
+            DropItem: The node has given up waiting for the store, and ends.
             StoreError: The store cannot be asked; this node ends.
         """
         node = self._session.node
@@ -194,6 +195,8 @@ class UniqueItemsPipeline(OfCrawler):
         try:
             found = await node.answer(Call.txn(is_there, note))
         except StoreError as error:
+            if node.leaving.given_up.is_set():  # then nothing is acked any more
+                raise DropItem(str(error), log_level="DEBUG") from error
             node.fail(error)  # Scrapy only logs it, and the page would be acked
             raise
         owner: bytes = found[-1] if found else b""

@@ -8,8 +8,7 @@ What always holds:
     work of the end: payloads, packages, the frontier. What cannot be done is logged,
     and the process exits with an error.
 3.  Nothing waits for ever: at most `CLOSE_TIMEOUT` for a silent store or a full disk,
-    once while pages are in flight or once after that, and `SILENT_LEASES` leases for
-    other nodes.
+    and `SILENT_LEASES` leases for other nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from frontier.node.context import Part, answer_time
+from frontier.node.context import Part, answer_time, before
 from frontier.node.ends import UNDONE
 from frontier.node.remove_crawl import remove_frontier
 from frontier.status.reports import stats_of_all
@@ -81,47 +80,45 @@ class Leaving:
         return self._node.has_failed(CrawlLost, NodeReplaced)
 
     def watch(self) -> None:
-        """Until `leave`, have pages in flight not wait for ever for disk or store."""
+        """From now on wait for disk and store, but not for ever."""
         self._watching = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
         """Give up when one of them has failed for `CLOSE_TIMEOUT`.
 
         Then nothing is acked any more, and whoever waits for a record is told that it
-        will not be written, as items do.
+        will not be written: items of pages in flight do.
         """
         clock, since = asyncio.get_running_loop().time, math.inf
         while clock() - since < CLOSE_TIMEOUT:
             await asyncio.sleep(REACH_PAUSE)
-            if not self._node.waits_for():
+            what = self._node.waits_for()
+            if not what:
                 since = math.inf
             elif since == math.inf:
                 since = clock()
-                self._tell_wait()
+                logger.warning(
+                    "%s: this node waits for that for %g s, and then leaves",
+                    what,
+                    CLOSE_TIMEOUT,
+                )
         self._give_up()
         await self._node.tasks.stop()
-        self._node.outage_retry.gives_up = True
         await self._node.parts.wait(Part.finish)
-
-    def _tell_wait(self) -> None:
-        """Log what the node waits for, if it is known."""
-        if what := self._node.waits_for():
-            logger.warning(
-                "%s: this node waits for that for %g s, and then leaves",
-                what,
-                CLOSE_TIMEOUT,
-            )
 
     def _give_up(self) -> None:
         self._reason = self._node.waits_for() or "what it has done is not stored yet"
+        self._node.outage_retry.gives_up = True
         self.given_up.set()
 
     async def leave(self) -> None:
         """Store what is done, give back what is not, leave the crawl."""
         self._node.inbox.stopped = True
+        if self._watching is None:
+            self.watch()
+        is_stored = await self._store_in_time()
         if self._watching is not None:
             self._watching.cancel()
-        is_stored = not self._reason and await self._store_in_time()
         self._node.outage_retry.gives_up = False
         reason = self._reason
         if not (reason or is_stored) or self._node.has_failed(KeyDamaged):
@@ -143,10 +140,11 @@ class Leaving:
 
     async def _store_in_time(self) -> bool:
         """Store what is done; return whether that is done."""
-        self._tell_wait()
+        storing = self._node.tasks.unless_broken(self._store_all())
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
-                return await self._node.tasks.unless_broken(self._store_all())
+                stored = await before(self.given_up, storing)
+            return stored is not None and stored.result()
         except TimeoutError:
             self._give_up()
         except KeyDamaged as error:

@@ -195,7 +195,10 @@ class NodeServer:
     async def leave(self) -> None:
         """Leave the embedded store, if there is one."""
         if self._embedded is not None:
-            await asyncio.to_thread(self._embedded.leave)
+            try:
+                await asyncio.to_thread(self._embedded.leave)
+            except StoreUnavailable as error:
+                logger.error("%s", error)  # noqa: TRY400 (it says all)
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import signal
 
 import pytest
@@ -92,6 +93,38 @@ def test_a_signal_while_the_spider_opens_or_closes_leaves_nothing_open(
     assert not list(tmp_path.rglob("*.open"))
     if reason == "finished":
         assert len(json.loads(items.read_text())) == 2
+
+
+@pytest.mark.parametrize("pipeline", ["WarcPipeline", "UniqueItemsPipeline"])
+def test_a_node_whose_store_is_silent_leaves_and_says_what_it_waited_for(
+    cluster, project, site, own_server, pipeline
+):
+    def fall_silent(connection):
+        own_server.pause()
+        connection.sendall(page(text="word " * 1000))
+
+    site.pages["/"] = fall_silent
+    cluster.url = f"unix://{own_server.socket}"
+    node = cluster.start(
+        "node-1",
+        "-a",
+        f"url={site.url('/')}",
+        cwd=project,
+        spider="files",
+        ITEM_PIPELINES=json.dumps({f"frontier.pipelines.{pipeline}": 1}),
+        FRONTIER_ITEM_ID_FIELD="url",
+    )
+    says(cluster, "the page is parsed")
+    node.send_signal(signal.SIGTERM)
+    codes = cluster.wait()
+    own_server.resume()
+
+    assert codes == [1]
+    text = cluster.text_of("node-1")
+    assert text.count(": this node waits for that for 30 s, and then leaves") == 1
+    store = f"the store at {cluster.url} does not answer"
+    assert re.search(f"{store}.*; what this node had in flight will be fetched", text)
+    assert "Traceback" not in text
 
 
 @pytest.mark.one_server("it asks no server that there is")
