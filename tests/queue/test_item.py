@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from frontier.errors import CodecError, NotSerializable
 from frontier.queue import item as codec
 from frontier.queue.item import MAX_BYTES, VERSION, decode, encode
+from tests.harness.same import same
 
 ZONES = st.one_of(
     st.none(),
@@ -51,20 +52,6 @@ VALUES = st.recursive(
     ),
     max_leaves=12,
 )
-
-
-def same(a, b):
-    """Whether *a* and *b* are equal and of the same types, all the way down."""
-    if type(a) is not type(b) or a != b:
-        return False
-    if isinstance(a, (list, tuple)):
-        return all(map(same, a, b))
-    if isinstance(a, dict):
-        pairs = zip(a.items(), b.items(), strict=True)
-        return all(same(k, m) and same(v, w) for (k, v), (m, w) in pairs)
-    if isinstance(a, (dt.datetime, dt.time)):
-        return (a.tzinfo, a.fold) == (b.tzinfo, b.fold)
-    return True
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4))

@@ -1,6 +1,5 @@
 """Instances of a project's classes, as they are after the store."""
 
-import dataclasses
 import http
 import importlib
 import sys
@@ -15,6 +14,7 @@ from frontier.errors import CodecError, NotSerializable
 from frontier.queue import item as codec
 from frontier.queue.item import Codec
 from frontier.requests.stored_request import ItemClasses
+from tests.harness.same import same
 
 ITEMS = """
     import dataclasses, enum, functools, typing
@@ -185,21 +185,6 @@ VALUES = {
     "members": lambda m: {m.Point(1, 2), m.Color.BLUE},
     "ordered": lambda m: OrderedDict([("b", m.Product("x")), ("a", b"y")]),
 }
-
-
-def same(a, b):
-    """Whether *a* and *b* are equal and of the same types, all the way down."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        pairs = zip(a.items(), b.items(), strict=True)
-        return all(same(k, m) and same(v, w) for (k, v), (m, w) in pairs)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(same, a, b))
-    if dataclasses.is_dataclass(a):
-        fields = [field.name for field in dataclasses.fields(a)]
-        return all(same(getattr(a, name), getattr(b, name)) for name in fields)
-    return a == b
 
 
 @pytest.mark.parametrize("name", VALUES)
