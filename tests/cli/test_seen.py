@@ -4,16 +4,16 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.cluster.shared_settings import crawl_settings
 from frontier.dupefilter import BlockingSeenTest
-from frontier.queue.push import TEST, Push, Pusher
+from frontier.queue.push import TEST, Push
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
-from frontier.store.keys import SCHEMA, CrawlKeys
+from frontier.store.keys import CrawlKeys
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import partition_of, queue_key
+from tests.harness import crawls
 
 
 def complaint(done, code=2):
@@ -70,18 +70,9 @@ def open_crawl(blocking, unique):
     store = blocking()
 
     def open_crawl(urls, tiers="recent,bloom,set", crawl_id="one", **given):
-        config = Config.from_settings(
-            {"FRONTIER_SEEN_TIERS": tiers, "FRONTIER_PARTITIONS": 16, **given}
-        )
-        keys = CrawlKeys(f"seen-{unique}", crawl_id)
-        shape = json.dumps(crawl_settings(config))
-        store.run(
-            [
-                Call.to("crawl_open", [keys.meta()], [shape, "site", "", SCHEMA]),
-                Call.command("SADD", f"seen-{unique}:crawls", crawl_id),
-            ]
-        )
-        push_all(store, keys, config, urls)
+        settings = {"FRONTIER_SEEN_TIERS": tiers, "FRONTIER_PARTITIONS": 16, **given}
+        made = crawls.make(store, f"seen-{unique}", crawl_id, **settings)
+        push_all(store, *made, urls)
         return crawl_id
 
     return open_crawl
@@ -96,11 +87,7 @@ def push_all(store, keys, config, urls):
         )
         for url in urls
     ]
-    return {
-        push.tag: verdict
-        for _, some, done in Pusher(keys, seen_config(config)).push(store, pushes)
-        for push, verdict in zip(some, done.verdicts, strict=True)
-    }
+    return crawls.push(store, keys, seen_config(config), pushes)
 
 
 def pages(count, host="a.example", start=0):

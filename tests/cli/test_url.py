@@ -7,18 +7,17 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.cluster.shared_settings import crawl_settings
 from frontier.explain.checks import REASONS
 from frontier.model import Attempt, Found
 from frontier.node.archiving import Archive
 from frontier.queue.item import encode
-from frontier.queue.push import TEST, Push, Pusher
+from frontier.queue.push import TEST, Push
 from frontier.seen.config import seen_config
 from frontier.settings.config import Config
 from frontier.store.client import Call
-from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import partition_of
+from tests.harness import crawls
 from tests.warc.samples import NOON, an_exchange
 
 HOME = "http://a.example/"
@@ -29,19 +28,10 @@ class Crawl:
     """A crawl in the store, with queues, and what its nodes have written."""
 
     def __init__(self, store, server, namespace, directory, tiers):
-        self.config = Config.from_settings(
-            {"FRONTIER_PARTITIONS": 16, "FRONTIER_SEEN_TIERS": tiers}
-        )
-        self.keys = CrawlKeys(namespace, "one-1")
+        settings = {"FRONTIER_PARTITIONS": 16, "FRONTIER_SEEN_TIERS": tiers}
+        made = crawls.make(store, namespace, "one-1", **settings)
+        self.keys, self.config = made
         self.store, self.server, self.directory = store, server, directory
-        shape = json.dumps(crawl_settings(self.config))
-        opened = [shape, "site", "", SCHEMA]
-        store.run(
-            [
-                Call.to("crawl_open", [self.keys.meta()], opened),
-                Call.command("SADD", f"{namespace}:crawls", "one-1"),
-            ]
-        )
 
     def part(self, host="a.example"):
         return self.keys.partition(partition_of(host, 16))
@@ -51,8 +41,8 @@ class Crawl:
         meta = {"frontier_found": [HOME, "L", HOME, 0]}
         item = encode({"url": url, "meta": meta}, queue)
         push = Push(TEST, seen_hash(fingerprint(Request(url))), queue, 0, item)
-        pusher = Pusher(self.keys, seen_config(self.config))
-        pusher.push(self.store, [(partition_of(host, 16), push)])
+        pushes = [(partition_of(host, 16), push)]
+        crawls.push(self.store, self.keys, seen_config(self.config), pushes)
 
     def archive(self, exchanges=(), attempts=()):
         """Write them, as a node would."""

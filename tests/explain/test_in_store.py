@@ -1,23 +1,19 @@
 """What the store says of a URL, also where somebody has written garbage into it."""
 
-import json
-
 import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import KeyDamaged
 from frontier.explain.in_store import Subject, look
 from frontier.queue.due import waiting_element
 from frontier.queue.item import encode
-from frontier.queue.push import TEST, Push, Pusher
+from frontier.queue.push import TEST, Push
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import stored_crawl
-from frontier.settings.config import Config
 from frontier.store.client import Call
-from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.urls.fingerprint import seen_hash
+from tests.harness import crawls
 
 HOST = "a.example"
 QUEUE = f"0:{HOST}"
@@ -48,15 +44,11 @@ def server(servers):
 def crawl(blocking, unique):
     """A crawl in one partition, whose queue has ten URLs."""
     store, namespace = blocking(), f"in-store-{unique}"
-    config = Config.from_settings({"FRONTIER_PARTITIONS": 1})
-    keys = CrawlKeys(namespace, "one")
-    shape = json.dumps(crawl_settings(config))
-    store.call(Call.to("crawl_open", [keys.meta()], [shape, "site", "", SCHEMA]))
-    made = stored_crawl(store, namespace, "one")
-    pushes = [(0, Push(TEST, mark(n), QUEUE, 0, item_of(n))) for n in range(10)]
-    ((*_, done),) = Pusher(made.keys, seen_config(made.config)).push(store, pushes)
-    assert done.verdicts == "n" * 10
-    return store, made
+    keys, config = crawls.make(store, namespace, "one", FRONTIER_PARTITIONS=1)
+    pushes = [(0, Push(TEST, mark(n), QUEUE, 0, item_of(n), n)) for n in range(10)]
+    done = crawls.push(store, keys, seen_config(config), pushes)
+    assert [*done.values()] == ["n"] * 10
+    return store, stored_crawl(store, namespace, "one")
 
 
 def mark(number):

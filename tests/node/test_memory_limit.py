@@ -9,12 +9,13 @@ import pytest
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
 from frontier.model import Member
-from frontier.queue.push import TEST, Push, Pusher
+from frontier.queue.push import TEST, Push
 from frontier.seen.config import SeenConfig
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.store.client import BlockingStore, Call
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.fingerprint import seen_hash
+from tests.harness.crawls import push
 
 SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=500, error_rate=0.01)
 PARTITIONS = 4
@@ -26,7 +27,7 @@ class Crawl:
     def __init__(self, store, keys, max_bytes, shape=SHAPE):
         self.store, self.keys = store, keys
         outage_retry = OutageRetry(store)
-        self.pusher = Pusher(keys, shape)
+        self.shape = shape
         self.memory_limit = SeenMemoryLimit(
             outage_retry,
             keys,
@@ -48,13 +49,8 @@ class Crawl:
             for n in range(first, end)
         ]
         with closing(BlockingStore.at(self.store.address)) as store:
-            stored = await asyncio.to_thread(self.pusher.push, store, pushes)
-        found = [
-            (push.tag, verdict)
-            for _, some, done in stored
-            for push, verdict in zip(some, done.verdicts, strict=True)
-        ]
-        return "".join(verdict for _, verdict in sorted(found))
+            found = await asyncio.to_thread(push, store, self.keys, self.shape, pushes)
+        return "".join(found[n] for n in sorted(found))
 
     async def keys_of(self, what):
         found = 0

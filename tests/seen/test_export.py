@@ -1,16 +1,14 @@
 """From the tiers of a crawl to a file, and into another crawl, on real servers."""
 
 import gzip
-import json
 import random
 import threading
 
 import msgpack
 import pytest
 
-from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import ConfigurationError, InputBroken
-from frontier.queue.push import TEST, Push, Pusher
+from frontier.queue.push import TEST, Push
 from frontier.seeds.seeder import Seeder
 from frontier.seen.config import (
     MAX_BLOOMS,
@@ -19,10 +17,9 @@ from frontier.seen.config import (
 )
 from frontier.seen.export import HASH, VERSION, Import, export, reserve
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
-from frontier.settings.config import Config
 from frontier.store.client import Call
-from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.urls.fingerprint import seen_hash
+from tests.harness import crawls
 
 PARTITIONS = 3
 FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
@@ -33,20 +30,16 @@ class Crawl:
     """A crawl in the store, as its nodes would make it."""
 
     def __init__(self, store, name, tiers="bloom,set", **given):
-        self.store, self.keys = store, CrawlKeys("test", name)
-        config = Config.from_settings(
-            {
-                "FRONTIER_SEEN_TIERS": tiers,
-                "FRONTIER_PARTITIONS": PARTITIONS,
-                "FRONTIER_BLOOM_CAPACITY": 1_000,
-                "FRONTIER_BLOOM_ERROR_RATE": RATE,
-                **given,
-            }
-        )
+        settings = {
+            "FRONTIER_SEEN_TIERS": tiers,
+            "FRONTIER_PARTITIONS": PARTITIONS,
+            "FRONTIER_BLOOM_CAPACITY": 1_000,
+            "FRONTIER_BLOOM_ERROR_RATE": RATE,
+            **given,
+        }
+        self.store = store
+        self.keys, config = crawls.make(store, "test", name, **settings)
         self.shape = seen_config(config)
-        stored = json.dumps(crawl_settings(config))
-        parts = ("state", "open", "spider", "s", "shape", stored, "schema", SCHEMA)
-        store.call(Call.command("HSET", self.keys.meta(), *parts))
 
     @property
     def stored(self):
@@ -62,12 +55,8 @@ class Crawl:
             (n % PARTITIONS, Push(TEST, seen_hash(b"%d" % n), "", 0, b"", n))
             for n in range(first, end)
         ]
-        found = [
-            (push.tag, verdict)
-            for _, some, done in Pusher(self.keys, self.shape).push(self.store, pushes)
-            for push, verdict in zip(some, done.verdicts, strict=True)
-        ]
-        return "".join(verdict for _, verdict in sorted(found))
+        found = crawls.push(self.store, self.keys, self.shape, pushes)
+        return "".join(found[n] for n in sorted(found))
 
     def give_up(self, number):
         keys, layout = self.keys.partition(number), self.layout(number)
