@@ -265,11 +265,11 @@ def run(plan: Plan) -> Outcome:
                 nonlocal watch
                 lasts = duration(time.time() - started)
                 try:
-                    known, watch = watch, watch or entered()
+                    is_first, watch = watch is None, watch or entered()
                     if watch is None:
                         return f"starting the nodes, {lasts}", ""
                     crawl = watch.look().crawl
-                    if known is None:
+                    if is_first:
                         say(f"crawl {crawl.crawl_id}, {begun}")
                 except StoreUnavailable as error:
                     waits = f"the nodes wait: {error}"
