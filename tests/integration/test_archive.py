@@ -6,7 +6,7 @@ from conftest import PARTITIONS
 from fastwarc import ArchiveIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from tests.warc.judges import assert_sound
+from tests.warc.judges import assert_sound, records_in
 
 
 def crawl(serve_site, cluster, prefix):
@@ -24,15 +24,13 @@ def crawl(serve_site, cluster, prefix):
 def captures(files):
     """(URI, date) to (type, payload digest, headers) of responses and revisits."""
     found = {}
-    for path in files:
-        with path.open("rb") as stream:
-            for record in ArchiveIterator(stream, parse_http=False):
-                headers = {k.lower(): v for k, v in record.headers.items()}
-                kind = headers["warc-type"]
-                if kind in {"response", "revisit"}:
-                    key = (headers["warc-target-uri"], headers["warc-date"])
-                    assert key not in found
-                    found[key] = (kind, headers["warc-payload-digest"], headers)
+    for given, _ in records_in(files):
+        headers = {name.lower(): value for name, value in given.items()}
+        kind = headers["warc-type"]
+        if kind in {"response", "revisit"}:
+            key = (headers["warc-target-uri"], headers["warc-date"])
+            assert key not in found
+            found[key] = (kind, headers["warc-payload-digest"], headers)
     return found
 
 

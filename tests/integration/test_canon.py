@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
-from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from frontier.cdx.lines import META, key_under, parse
 from frontier.urls.canon.rulesets import named
+from tests.warc.judges import records_in
 
 
 def crawl(serve, cluster, rules):
@@ -20,14 +20,9 @@ def crawl(serve, cluster, rules):
 
 
 def records(cluster):
-    for path in sorted((cluster.warc_dir).glob("*.warc.gz")):
-        with path.open("rb") as file:
-            for record in ArchiveIterator(file, parse_http=False):
-                if record.record_type in (
-                    WarcRecordType.warcinfo,
-                    WarcRecordType.metadata,
-                ):
-                    yield record.record_type, record.reader.read().decode()
+    for headers, block in records_in(sorted(cluster.warc_dir.glob("*.warc.gz"))):
+        if headers["WARC-Type"] in {"warcinfo", "metadata"}:
+            yield headers["WARC-Type"], block.decode()
 
 
 @pytest.mark.parametrize(("rules", "each"), [("heritrix", {1}), ("scrapy", {4})])
@@ -39,8 +34,8 @@ def test_session_ids_tell_pages_apart_only_where_the_rules_say_so(
     assert len(fetched) > 5
     assert set(fetched.values()) == each
     said = list(records(cluster))
-    info = next(text for kind, text in said if kind == WarcRecordType.warcinfo)
-    record = next(text for kind, text in said if kind == WarcRecordType.metadata)
+    info = next(text for kind, text in said if kind == "warcinfo")
+    record = next(text for kind, text in said if kind == "metadata")
     assert f"canonicalization: {rules}; version=1; sha256=" in info
     assert f'"name":"{rules}"' in record
     indexes = list(cluster.warc_dir.glob("*.cdxj"))

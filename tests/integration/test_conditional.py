@@ -5,10 +5,9 @@ import gzip
 import json
 
 import pytest
-from fastwarc import ArchiveIterator
 
 from tests.rawsite import RawSite, answer, page
-from tests.warc.judges import assert_sound
+from tests.warc.judges import assert_sound, records_in
 
 DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
 
@@ -80,13 +79,11 @@ def crawl(pages, cluster, tmp_path):
             each["url"].removeprefix(pages.origin): each["title"] for each in found
         }
         records = {}
-        for path in set(cluster.warc_dir.glob("*.warc.gz")) - done:
-            with path.open("rb") as stream:
-                for record in ArchiveIterator(stream, parse_http=False):
-                    headers = dict(record.headers)
-                    if headers["WARC-Type"] in {"response", "revisit"}:
-                        url = headers["WARC-Target-URI"].removeprefix(pages.origin)
-                        records[url] = (headers, record.reader.read())
+        new = set(cluster.warc_dir.glob("*.warc.gz")) - done
+        for headers, block in records_in(new):
+            if headers["WARC-Type"] in {"response", "revisit"}:
+                url = headers["WARC-Target-URI"].removeprefix(pages.origin)
+                records[url] = headers, block
         return titles, dict(pages.sent), records
 
     return crawl

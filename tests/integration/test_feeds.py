@@ -8,12 +8,12 @@ from collections import Counter
 
 import pytest
 from conftest import SHORT, until
-from fastwarc import ArchiveIterator
 
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.testing import news
 from tests.rawsite import RawSite, answer
+from tests.warc.judges import records_in
 
 KEYS = CrawlKeys("frontier", "feeds-1")
 QUICK = {"FRONTIER_FEEDS_REFRESH": "0.2"}
@@ -84,13 +84,11 @@ class Followed:
 
     def archived(self):
         """Types and URLs of the records in all WARC files."""
-        found = Counter()
-        for path in self.cluster.warc_dir.glob("*.warc.gz*"):
-            with path.open("rb") as stream:
-                for record in ArchiveIterator(stream, parse_http=False):
-                    kind = record.headers.get("WARC-Type")
-                    found[kind, record.headers.get("WARC-Target-URI")] += 1
-        return found
+        found = records_in(self.cluster.warc_dir.glob("*.warc.gz*"))
+        return Counter(
+            (headers["WARC-Type"], headers.get("WARC-Target-URI"))
+            for headers, _ in found
+        )
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """What the last node does is done, whoever else was killed or stands still."""
 
 import signal
+from collections import Counter
 
 import pytest
 from conftest import HELD, after, until
-from fastwarc.warc import ArchiveIterator
 
 from frontier.cli.output import ExitCode
 from frontier.collection.check import Check
@@ -12,6 +12,7 @@ from frontier.collection.summary import look
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, collection_keys
+from tests.warc.judges import records_in
 
 NODES = ("node-1", "node-2")
 
@@ -85,15 +86,9 @@ def test_the_survivor_of_a_node_that_was_killed_commits(running, cluster, tmp_pa
 
 def captures_in(directory):
     """How many revisits of payloads, and captures, the WARC files have."""
-    kinds = []
-    for path in directory.glob("*.warc.gz*"):
-        with path.open("rb") as file:
-            kinds += [
-                one.headers["WARC-Type"]
-                for one in ArchiveIterator(file, parse_http=False)
-                if one.headers["WARC-Type"] in {"response", "revisit"}
-            ]
-    return kinds.count("revisit"), len(kinds)
+    found = records_in(directory.glob("*.warc.gz*"))
+    kinds = Counter(headers["WARC-Type"] for headers, _ in found)
+    return kinds["revisit"], kinds["revisit"] + kinds["response"]
 
 
 def test_crawl_is_committed_once_when_a_node_is_stopped_at_its_end(

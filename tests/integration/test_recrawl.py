@@ -7,14 +7,13 @@ from collections import Counter, defaultdict
 
 import pytest
 from conftest import PARTITIONS, until
-from fastwarc import ArchiveIterator
 
 from frontier.queue.item import decode
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, answer, page, redirect
-from tests.warc.judges import assert_sound
+from tests.warc.judges import assert_sound, records_in
 
 LEAST, MOST = 0.5, 2.0
 SETTINGS = {
@@ -111,13 +110,11 @@ def records(cluster, pages):
     found = defaultdict(list)
     for path in sorted(cluster.warc_dir.glob("*.warc.gz")):
         assert_sound(path)
-        with path.open("rb") as stream:
-            for record in ArchiveIterator(stream, parse_http=False):
-                headers = dict(record.headers)
-                if headers["WARC-Type"] in {"response", "revisit"}:
-                    profile = headers.get("WARC-Profile", "").rpartition("/")[2]
-                    name = headers["WARC-Target-URI"].removeprefix(pages.origin)
-                    found[name].append((headers["WARC-Date"], profile))
+        for headers, _ in records_in([path]):
+            if headers["WARC-Type"] in {"response", "revisit"}:
+                profile = headers.get("WARC-Profile", "").rpartition("/")[2]
+                name = headers["WARC-Target-URI"].removeprefix(pages.origin)
+                found[name].append((headers["WARC-Date"], profile))
     return {path: [what for _, what in sorted(all_)] for path, all_ in found.items()}
 
 

@@ -6,11 +6,11 @@ import random
 
 import pytest
 from click.testing import CliRunner
-from fastwarc.warc import ArchiveIterator
 from warcio.archiveiterator import ArchiveIterator as Warcio
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
+from tests.warc.judges import records_in
 
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -70,11 +70,10 @@ def test_arc_is_read_by_length_and_becomes_warc(tmp_path, version, separator, ho
 
     assert done["records"] == len(RECORDS) + 1
     out = tmp_path / "out" / "one.warc.gz"
-    with out.open("rb") as file:
-        found = [
-            (r.headers["WARC-Type"], r.headers.get("WARC-Target-URI"), r.reader.read())
-            for r in ArchiveIterator(file, parse_http=False)
-        ]
+    found = [
+        (headers["WARC-Type"], headers.get("WARC-Target-URI"), block)
+        for headers, block in records_in([out])
+    ]
     assert [name for name, _, _ in found] == ["warcinfo", "metadata", *TYPES]
     assert [block for _, _, block in found[2:]] == [block for *_, block in RECORDS]
     urls = [url.replace(" ", "%20") for url, *_ in RECORDS]

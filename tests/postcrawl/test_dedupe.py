@@ -12,13 +12,13 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from fastwarc.warc import ArchiveIterator
 from warcio.archiveiterator import ArchiveIterator as Warcio
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.errors import ConfigurationError
 from tests.postcrawl.conftest import OTHER, PAGE, date
+from tests.warc.judges import records_in
 
 
 def run(*words, code=ExitCode.OK):
@@ -47,12 +47,8 @@ def revisits(directory):
 
 def blocks(directory):
     """All records of *directory* as FastWARC reads them: headers and block."""
-    found = []
-    for path in sorted(directory.glob("*.warc*")):
-        with path.open("rb") as file:
-            records = ArchiveIterator(file, parse_http=False)
-            found += [(one.record_id, one.reader.read()) for one in records]
-    return found
+    found = records_in(sorted(directory.glob("*.warc*")))
+    return [(headers["WARC-Record-ID"], block) for headers, block in found]
 
 
 def test_copies_become_revisits_of_the_earliest_and_responses_again(before, tmp_path):

@@ -11,13 +11,13 @@ import shutil
 
 import pytest
 from click.testing import CliRunner
-from fastwarc.warc import ArchiveIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import chunked, run, sha1, state
+from tests.warc.judges import records_in
 
 A, B, C = "http://a.example/", "http://b.example/", "http://c.example/"
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
@@ -78,15 +78,12 @@ class Judge:
     """The captures in a directory, and the payload that each has or refers to."""
 
     def __init__(self, directory):
-        self.captures = []
         found = (*directory.glob("*.warc"), *directory.glob("*.warc.gz"))
-        for path in sorted(found):
-            with path.open("rb") as file:
-                for one in ArchiveIterator(file, parse_http=False):
-                    block = one.reader.read()
-                    if one.headers["WARC-Type"] in {"response", "revisit"}:
-                        body = block.partition(b"\r\n\r\n")[2]
-                        self.captures.append((dict(one.headers), body))
+        self.captures = [
+            (headers, block.partition(b"\r\n\r\n")[2])
+            for headers, block in records_in(sorted(found))
+            if headers["WARC-Type"] in {"response", "revisit"}
+        ]
 
     def payloads(self):
         """By URL and date of each capture: the ways to a payload, and the payload."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from fastwarc.warc import ArchiveIterator
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
@@ -24,6 +23,7 @@ from tests.postcrawl.test_dedupe import (
     sha1,
     state,
 )
+from tests.warc.judges import records_in
 
 TARGET = "http://a.example/"
 
@@ -40,12 +40,8 @@ def collection(before, new_warc, tmp_path):
 
 def everything(directory):
     """All bytes of the files, unpacked."""
-    found = b""
-    for path in sorted(directory.glob("*.warc*")):
-        with path.open("rb") as file:
-            for one in ArchiveIterator(file, parse_http=False):
-                found += str(list(one.headers)).encode() + one.reader.read()
-    return found
+    found = records_in(sorted(directory.glob("*.warc*")))
+    return b"".join(str(headers).encode() + block for headers, block in found)
 
 
 def listed(directory):
@@ -87,16 +83,13 @@ def test_a_url_leaves_and_its_revisits_become_responses_first(before, collection
     proof = run("verify", before, collection, code=ExitCode.FAULTY)
     assert (proof["faults"], proof["revisits"]) == (2, 1)
     # A tombstone tells which record it was, and why.
-    found = []
-    for path in sorted(collection.glob("*.warc.gz")):
-        with path.open("rb") as file:
-            found += [
-                (one.headers["WARC-Refers-To"], one.headers["WARC-Date"],
-                 one.reader.read())
-                for one in ArchiveIterator(file, parse_http=False)
-                if one.headers["WARC-Type"] == "metadata"
-                if "WARC-Refers-To" in one.headers
-            ]  # fmt: skip
+    files = sorted(collection.glob("*.warc.gz"))
+    found = [
+        (headers["WARC-Refers-To"], headers["WARC-Date"], block)
+        for headers, block in records_in(files)
+        if headers["WARC-Type"] == "metadata" and "WARC-Refers-To" in headers
+    ]
+    for path in files:
         words = [Path(sys.executable).parent / "warcio", "check", path]
         assert subprocess.run(words, check=False).returncode == 0
     assert found == [
@@ -334,15 +327,11 @@ def test_a_takedown_names_a_payload(new_warc, tmp_path, spell):
 
 def captures(directory):
     """Id and type of all records that are no tombstones and no warcinfo."""
-    found = []
-    for path in sorted(directory.glob("*.warc*")):
-        with path.open("rb") as file:
-            found += [
-                (one.record_id, one.headers["WARC-Type"])
-                for one in ArchiveIterator(file, parse_http=False)
-                if one.headers["WARC-Type"] not in {"metadata", "warcinfo"}
-            ]
-    return found
+    return [
+        (headers["WARC-Record-ID"], headers["WARC-Type"])
+        for headers, _ in records_in(sorted(directory.glob("*.warc*")))
+        if headers["WARC-Type"] not in {"metadata", "warcinfo"}
+    ]
 
 
 @pytest.mark.parametrize("more", [[], ["--yes"]])

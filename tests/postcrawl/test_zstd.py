@@ -5,13 +5,13 @@ import random
 
 import pytest
 from fastwarc.stream_io import ZstdWriter, zstd_train_dictionary_from_samples
-from fastwarc.warc import ArchiveIterator
 
 from frontier.cli.output import ExitCode
 from tests.postcrawl.conftest import OTHER, PAGE
 from tests.postcrawl.test_convert import convert
 from tests.postcrawl.test_dedupe import blocks, run
 from tests.postcrawl.test_manifest import contents, manifest, rows
+from tests.warc.judges import records_in
 from tests.warc.samples import members
 
 try:
@@ -92,9 +92,7 @@ def test_zstd_file_is_deduplicated_by_frame_and_restored(two, packed, tmp_path):
     name = "one.warc.zst"
     assert (out / name).read_bytes() == (packed / name).read_bytes()
     before, after = ((of / "two.warc.zst").read_bytes() for of in (packed, out))
-    with (out / "two.warc.zst").open("rb") as file:
-        found = list(ArchiveIterator(file, parse_http=False))
-    kinds = [record.headers["WARC-Type"] for record in found]
+    kinds = [headers["WARC-Type"] for headers, _ in records_in([out / "two.warc.zst"])]
     assert kinds == ["warcinfo", "revisit", "response", "revisit"]
     (row, _) = [row for row in rows_of(out, tmp_path) if row["type"] == "revisit"]
     at = row["record_offset"]

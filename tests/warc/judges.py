@@ -37,6 +37,14 @@ def read_fastwarc(path):
     return found
 
 
+def records_in(paths):
+    """Headers as a dict, and the block, of each record of *paths*, as of FastWARC."""
+    for path in paths:
+        with path.open("rb") as stream:
+            for record in FastwarcIterator(stream, parse_http=False):
+                yield dict(record.headers), record.reader.read()
+
+
 def assert_sound(path):
     """Let the two judges look at a closed file, as their commands ``check`` do."""
     asked = SimpleNamespace(inputs=[str(path)], verbose=True)
