@@ -270,41 +270,23 @@ def test_skipped_journal_entry_sets_the_exit_code_but_a_torn_end_does_not(
         assert "1 entries of journals were skipped" in done.stderr
 
 
-def test_nodes_of_the_spider_join_the_crawl_and_the_next_has_the_next_number(lost, db):
-    lost.write("a", pushed("page"))
-    lost.rebuild()
-
-    assert db("HGET", lost.keys.meta(), "state") == b"open"
-    registry = f"{lost.namespace}:spider:site"
-    assert db("HMGET", registry, "open", "serial") == [b"site-7", b"7"]
-
-
-def test_a_crawl_that_is_there_is_not_rebuilt(lost):
-    lost.write("a", pushed("page"))
-    lost.rebuild()
-
-    with pytest.raises(ConfigurationError, match="in the store already"):
-        lost.rebuild()
-
-
-def test_a_crawl_of_another_version_is_not_rebuilt(lost, db):
-    lost.write("a", pushed("page"))
-    lost.rebuild()
-    db("HSET", lost.keys.meta(), "state", REBUILDING, "schema", SCHEMA + 1)
-    before = db("HGETALL", lost.keys.meta())
-
-    with pytest.raises(OtherSchema, match=f"site-7 has schema version {SCHEMA + 1},"):
-        lost.rebuild()
-    assert db("HGETALL", lost.keys.meta()) == before
-
-
-def test_a_rebuild_that_broke_off_is_made_again(lost, db):
-    every = [pushed(f"page-{n}") for n in range(10)]
+def test_nodes_join_what_was_rebuilt_and_only_what_broke_off_is_made_again(lost, db):
+    meta, every = lost.keys.meta(), [pushed(f"page-{n}") for n in range(10)]
     lost.write("a", *every, acked(every[0]))
     lost.rebuild()
-    db("HSET", lost.keys.meta(), "state", REBUILDING)  # as if it had not ended
-    outcome = lost.rebuild()
 
+    assert db("HGET", meta, "state") == b"open"
+    registry = f"{lost.namespace}:spider:site"
+    assert db("HMGET", registry, "open", "serial") == [b"site-7", b"7"], "the next is 8"
+    with pytest.raises(ConfigurationError, match="in the store already"):
+        lost.rebuild()
+    db("HSET", meta, "state", REBUILDING, "schema", SCHEMA + 1)
+    before = db("HGETALL", meta)
+    with pytest.raises(OtherSchema, match=f"site-7 has schema version {SCHEMA + 1},"):
+        lost.rebuild()
+    assert db("HGETALL", meta) == before
+    db("HSET", meta, "schema", SCHEMA)
+    outcome = lost.rebuild()
     assert (outcome.done, outcome.ready) == (1, 9)
     assert sorted(lost.items(db)) == sorted(push.item for push in every[1:])
 
