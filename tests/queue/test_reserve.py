@@ -20,6 +20,18 @@ def numbers(count, start=0):
     return [b"%d" % n for n in range(start, start + count)]
 
 
+@pytest.fixture
+def filled(client, grant):
+    """Make a node that has a lease, and so many URLs in a queue."""
+
+    def filled(count):
+        node = client()
+        node.push_urls(numbers(count))
+        return node, grant()
+
+    return filled
+
+
 def urls_of(reservations):
     """The URLs of *reservations*, which are all delivered for the first time."""
     assert all(r.item[:1] == b"0" for r in reservations)
@@ -86,9 +98,8 @@ def test_a_scan_names_a_key_of_another_type(client, db, keys, key):
     assert caught.value.key == getattr(keys, key)
 
 
-def test_reserved_items_are_not_reserved_again_and_acked_once(client, grant):
-    node, lease = client(), grant()
-    node.push_urls(numbers(3))
+def test_reserved_items_are_not_reserved_again_and_acked_once(filled):
+    node, lease = filled(3)
     taken = node.reserve(lease, 3)
 
     assert node.reserve(lease, 3) == []
@@ -115,10 +126,9 @@ def test_ids_are_unique_in_a_partition_also_after_everything_was_acked(client, g
 
 
 def test_a_queue_says_how_much_it_has_left_and_leaves_when_it_is_empty(
-    client, grant, db, keys
+    filled, db, keys
 ):
-    node, lease = client(), grant()
-    node.push_urls(numbers(3))
+    node, lease = filled(3)
 
     node.reserve(lease, 2)
     assert db("ZRANGE", keys.queues, 0, -1) == [A.encode()]
@@ -138,9 +148,8 @@ def test_requeued_items_keep_their_old_order(client, grant, order):
     assert urls_of(node.reserve(lease, 1_100)) == urls_of(taken)
 
 
-def test_to_be_given_back_is_no_delivery(client, grant, db, keys):
-    node, lease = client(), grant()
-    node.push_urls(numbers(1))
+def test_to_be_given_back_is_no_delivery(filled, db, keys):
+    node, lease = filled(1)
     for _ in range(2 * MAX_TRIES):
         assert node.give_back(lease, node.reserve(lease)) == (1, 0)
 
@@ -170,9 +179,8 @@ def test_the_reservations_of_the_dead_come_back_and_are_counted(client, grant):
     assert [r.item for r in taken] == [b"10", b"11", b"12", b"03"]
 
 
-def test_ones_own_reservations_are_not_reclaimed(client, grant):
-    node, lease = client(), grant()
-    node.push_urls(numbers(2))
+def test_ones_own_reservations_are_not_reclaimed(filled):
+    node, lease = filled(2)
     node.reserve(lease, 2)
 
     assert node.reclaim(lease) == (0, 0)
@@ -276,9 +284,8 @@ def test_more_than_one_call_can_take_is_reclaimed(client, grant):
     assert [r.item[1:] for r in node.reserve(alive, count)] == numbers(count)
 
 
-def test_buried_item_becomes_a_dead_letter_with_its_reason(client, grant, db, keys):
-    node, lease = client(), grant()
-    node.push_urls(numbers(1))
+def test_buried_item_becomes_a_dead_letter_with_its_reason(filled, db, keys):
+    node, lease = filled(1)
     (taken,) = node.reserve(lease)
 
     assert node.bury(taken, "no such\ncallback\t here") == 1
@@ -331,9 +338,8 @@ def test_a_node_that_wakes_up_late_can_do_no_harm(client, grant, db, keys, has_e
     assert node.scan() == before
 
 
-def test_a_token_is_compared_as_a_whole(client, grant):
-    node, lease = client(), grant()
-    node.push_urls(numbers(1))
+def test_a_token_is_compared_as_a_whole(filled):
+    node, lease = filled(1)
 
     for token in (lease.token * 10, lease.token // 10, -lease.token, 0):
         with pytest.raises(LeaseLost):
@@ -374,11 +380,10 @@ def test_several_queues_have_ids_that_follow_one_another(client, grant):
 
 @pytest.mark.parametrize("taken", [(1,), (3,), (1, 2, 3), (2, 700), range(1, 1_100)])
 def test_a_reservation_is_overwritten_by_none_though_the_counter_went_back(
-    client, grant, taken
+    filled, taken
 ):
     """As when a damaged `counts` was counted again, or a failover lost the last."""
-    node, lease = client(), grant()
-    node.push_urls(numbers(8))
+    node, lease = filled(8)
     before = {b"%d" % n: b"1\n%s\n0old" % A.encode() for n in taken}
     for n, value in before.items():
         node.store.call(Call.command("HSET", node.keys.reserved, n, value))
