@@ -27,6 +27,18 @@ async def beat(*nodes, busy=False):
     return view
 
 
+@pytest.fixture
+def met(join):
+    """Make nodes with these names, which have joined in turn."""
+
+    async def met(names):
+        nodes = [join(name) for name in names]
+        await beat(*nodes)
+        return nodes
+
+    return met
+
+
 async def test_a_join_raises_the_epoch_once(join):
     a, b = join("a"), join("b")
 
@@ -36,9 +48,8 @@ async def test_a_join_raises_the_epoch_once(join):
     assert (await beat(a, b, a)).epoch == 2
 
 
-async def test_a_leave_raises_the_epoch_once(join):
-    a, b = join("a"), join("b")
-    await beat(a, b)
+async def test_a_leave_raises_the_epoch_once(met):
+    a, b = await met("ab")
 
     assert (await b.leave({})).left == 1
     assert (await b.leave({})).left == 1
@@ -66,10 +77,9 @@ def end(db, crawl):
 
 @pytest.mark.parametrize("state", ["finished", "canceled", "limit"])
 async def test_a_node_stays_while_nobody_else_has_heard_of_the_end(
-    join, end, db, crawl, state
+    met, end, db, crawl, state
 ):
-    a, b = join("a"), join("b")
-    await beat(a, b)
+    a, _ = await met("ab")
     end(state)
     before = db("HGET", crawl.nodes(), "a")
 
@@ -82,9 +92,8 @@ async def test_a_node_stays_while_nobody_else_has_heard_of_the_end(
     assert db("HKEYS", crawl.nodes()) == [b"b"]
 
 
-async def test_a_node_leaves_when_another_has_heard_of_the_end(join, end):
-    a, b, c = join("a"), join("b"), join("c")
-    await beat(a, b, c)
+async def test_a_node_leaves_when_another_has_heard_of_the_end(met, end):
+    a, b, _ = await met("abc")
     end()
     await beat(b)
 
@@ -93,10 +102,9 @@ async def test_a_node_leaves_when_another_has_heard_of_the_end(join, end):
 
 
 async def test_the_dead_are_taken_off_before_the_last_node_leaves(
-    join, end, silence, db, crawl
+    met, end, silence, db, crawl
 ):
-    a, b = join("a"), join("b")
-    await beat(a, b)
+    a, _ = await met("ab")
     end()
     silence("b")
 
@@ -107,9 +115,8 @@ async def test_the_dead_are_taken_off_before_the_last_node_leaves(
     assert said == [(b"died", b"b"), (b"left", b"a")]
 
 
-async def test_second_node_waiting_for_a_silent_third_leaves_at_once(join, end):
-    a, b, c = join("a"), join("b"), join("c")
-    await beat(a, b, c)
+async def test_second_node_waiting_for_a_silent_third_leaves_at_once(met, end):
+    a, b, _ = await met("abc")
     end()
     assert (await a.leave({}, stay=True)).silent == ("b", "c")
 
@@ -117,27 +124,24 @@ async def test_second_node_waiting_for_a_silent_third_leaves_at_once(join, end):
     assert (await a.leave({}, stay=True)).silent == ("c",)
 
 
-async def test_a_node_leaves_a_crawl_that_has_not_ended_at_once(join):
-    a, b = join("a"), join("b")
-    await beat(a, b)
+async def test_a_node_leaves_a_crawl_that_has_not_ended_at_once(met):
+    a, _ = await met("ab")
 
     assert await a.leave({}, stay=True) == Departure(1, "open")
 
 
 async def test_an_end_whose_time_cannot_be_read_is_one_that_nobody_heard_of(
-    join, end, db, crawl
+    met, end, db, crawl
 ):
-    a, b = join("a"), join("b")
-    await beat(a, b)
+    a, _ = await met("ab")
     end()
     db("HSET", crawl.meta(), "finished_ms", "soon")
 
     assert (await a.leave({}, stay=True)).silent == ("b",)
 
 
-async def test_node_death_raises_the_epoch_once(join, silence):
-    a, b, c = join("a"), join("b"), join("c")
-    await beat(a, b, c)
+async def test_node_death_raises_the_epoch_once(met, silence):
+    a, b, _ = await met("abc")
     silence("c")
 
     assert (await beat(a)).epoch == 4
@@ -191,9 +195,8 @@ async def test_a_change_of_weight_raises_the_epoch(join):
     assert set(view.members) == {Member("a", 3), Member("b", 1)}
 
 
-async def test_a_node_that_was_thought_dead_joins_again(join, silence):
-    a, b = join("a"), join("b")
-    await beat(a, b)
+async def test_a_node_that_was_thought_dead_joins_again(met, silence):
+    a, b = await met("ab")
     silence("b")
     await beat(a)
 
@@ -277,10 +280,9 @@ async def test_the_last_report_stays_also_when_the_node_is_gone(join, db, crawl)
     assert db("EXISTS", crawl.hints("a")) == 0
 
 
-async def test_a_clock_that_is_set_back_leaves_no_dead_node(join, db, crawl):
+async def test_a_clock_that_is_set_back_leaves_no_dead_node(met, db, crawl):
     """The stamps are as of a clock that was 600 s ahead."""
-    a, b = join("a"), join("b")
-    await beat(a, b)
+    a, _ = await met("ab")
     ahead = 600_000 + int(db("TIME")[0]) * 1000
     rest = db("HGET", crawl.nodes(), "b").split(b" ", 1)[1]
     db("HSET", crawl.nodes(), "b", b"%d " % ahead + rest)
@@ -346,10 +348,9 @@ async def test_membership_change_is_logged_once_and_heartbeats_are_not(
 
 
 async def test_a_node_that_is_removed_is_noted_as_removed(
-    join, db, crawl, logged, blocking
+    met, db, crawl, logged, blocking
 ):
-    a, b = join("a"), join("b")
-    await beat(a, b)
+    a, b = await met("ab")
 
     remove(blocking(), crawl, "b", partitions=1, ttl=TTL, force=True)
     view = await beat(a, b)
