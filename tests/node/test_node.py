@@ -108,35 +108,21 @@ async def test_a_commit_that_cannot_be_is_said_and_ends_the_process_badly(
     assert UNDONE in node.owner.ends
 
 
-async def test_a_clock_far_from_the_stores_is_said(
+async def test_clocks_and_keys_are_said_once_and_a_closed_node_checks_no_failover(
     new_node, server, monkeypatch, caplog
 ):
-    real = time.time
+    real, compared = time.time, []
     monkeypatch.setattr(time, "time", lambda: real() - 3600)
-    node = new_node(server, "a")
-    await node.open()
-    await node.close()
-    assert "s behind the store's" in caplog.text
-
-
-async def test_a_damaged_key_ends_a_node_once(new_node, server):
     node = new_node(server, "a")
     await node.open()
     for key in ("one", "one", "two"):
         node.fail(KeyDamaged("", key, "it is no hash"))
-    await node.close()
-
-    assert [error.key for error in node.owner.failures] == ["one", "two"]
-
-
-async def test_closed_node_does_not_check_the_store_for_a_failover(new_node, server):
-    node = new_node(server, "a")
-    await node.open()
-    compared = []
-
     outage_retry = node.outage_retry
     outage_retry.on_change(lambda: compared.append(node))
     await node.close()
+
+    assert [error.key for error in node.owner.failures] == ["one", "two"]
+    assert "s behind the store's" in caplog.text
     outage_retry.store.doubt()
     with pytest.raises(StoreUnavailable, match="closed its connections|No master"):
         await outage_retry.call([Call.command("PING")])
