@@ -21,6 +21,7 @@ import math
 import re
 import time
 from contextvars import ContextVar
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -100,6 +101,14 @@ WANTED = (
     "; it may want a certificate of its clients: ssl_certfile and ssl_keyfile in "
     "REDIS_PARAMS, or in the URL"
 )
+_QUIET: dict[str, Any] = {}
+"""What has redis-py 8 replace an idle connection that has ended before it is used."""
+with contextlib.suppress(ImportError):
+    from redis.maint_notifications import MaintNotificationsConfig
+
+    if "maint_notifications_config" in signature(redis.asyncio.Redis).parameters:
+        off = MaintNotificationsConfig(enabled=False)
+        _QUIET["maint_notifications_config"] = off
 CLOSED = "this node has closed its connections"
 _TLS = (redis.connection.SSLConnection, redis.asyncio.connection.SSLConnection)
 _began: ContextVar[int] = ContextVar("_began", default=0)
@@ -547,7 +556,7 @@ class _Servers:
         await connection.on_connect()
 
     def _make(self, address: Address, server: Server) -> Any:
-        params = {**address.params, **self._chosen}
+        params = {**_QUIET, **address.params, **self._chosen}
         is_async = self._cls is redis.asyncio.Redis
 
         async def connected(connection: Any) -> None:
