@@ -136,8 +136,9 @@ class OutageRetry:
             self._note_full(str(error))
             raise
         except StoreUnavailable as error:
-            self.note_silence(error)
-            self._writes |= _write(calls)
+            if error.reason != CHANGED:  # of which the node tells
+                self.note_silence(error)
+                self._writes |= _write(calls)
             self._try_to_revive()
             raise
         if self._since is not None and self._writes <= _write(calls):

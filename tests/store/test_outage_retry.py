@@ -25,6 +25,13 @@ async def test_an_outage_is_waited_for_and_said_once(connect, own_server, caplog
     assert len(texts) == 2
     assert "does not answer" in texts[0]
     assert "answers again after" in texts[1]
+    outage_retry.on_change(lambda: None)
+    own_server.kill()
+    own_server.start()
+    for _ in range(9):
+        await asyncio.sleep(0)
+    await outage_retry.retry(PING)
+    assert len(caplog.records) == 2  # who answers at once is not silent
 
 
 async def test_plain_call_is_not_repeated_in_an_outage(connect, own_server):
