@@ -212,7 +212,7 @@ def _fill(
         open(new.fileno(), "w+b", closefd=False) as target,
     ):
         pack, is_plain = _packing(source, path)
-        at = 0
+        at = end = 0  # of the old file, and of the new one
         for actions in actions_of(todo.actions, os.fspath(path.absolute())):
             place = actions[0]
             offset = place.record_offset
@@ -224,15 +224,17 @@ def _fill(
                 done.kept_at.append(offset)
                 continue
             _copy(source, target, at, offset)
-            start, at = target.tell(), offset + place.record_length
-            if record is not None:
-                target.writelines(pack(record))
-            length = target.tell() - start
+            start = end = end + offset - at
+            at = offset + place.record_length
+            for part in pack(record) if record is not None else ():
+                target.write(part)
+                end += len(part)
+            length = end - start
             if is_plain:  # its length is without line ends: two, or others if not ours
                 length -= len(_END)
                 at += len(line_ends_at(source, at))
             captures[offset] = _capture(record, start, length, done.made)
-            done.moved.append((at, target.tell() - at))
+            done.moved.append((at, end - at))
             done.replaced += 1
             progress(at)
         _copy(source, target, at, done.bytes_before)

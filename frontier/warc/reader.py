@@ -596,11 +596,12 @@ def members_of(
         ConfigurationError: The package for zstd is not installed.
         OSError: It cannot be read.
     """
+    blocks = blocks_of(file, offset)
+    first = next(blocks, b"")
+    if first.startswith(GZIP):
+        return Members(name, chain([first], blocks), offset, None, check)
     file.seek(0)
-    begin = file.read(len(FRAME))
-    if begin.startswith(GZIP):
-        return Members(name, blocks_of(file, offset), offset, None, check)
-    if not is_zstd(begin):
+    if not is_zstd(file.read(len(FRAME))):
         return None
     frames = frames_of(file, name)
     at = max(offset, frames.start)
