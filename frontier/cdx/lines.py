@@ -538,13 +538,13 @@ def capture_of(found: Found, filename: str = "", asked: Asked = GET) -> Capture:
     refers = "", ""
     if kind == "resource":
         if asked is GET:
-            title = _title("200", _typed(mime), mime, found.block)
+            title = _title(_typed(mime), mime, found.block)
     elif kind in INDEXED:
         status, head, start = http_head(found.block)
         if start or found.is_http:
             mime = head.get("content-type")
         if asked is GET and status == "200":  # the response to a form is not a page
-            title = _title(status, head, mime, found.block, start)
+            title = _title(head, mime, found.block, start)
         if kind == "revisit":
             refers = (
                 get("warc-refers-to-target-uri").strip("<>"),
@@ -618,13 +618,13 @@ def capture_from(exchange: Exchange, stored: Stored) -> Capture:
         how = asked(exchange.request_head, exchange.request_body)
     if is_resource(exchange):
         mime, status, kind = resource_type(exchange), "", "resource"
-        title = _title("200", _typed(mime), mime, body[:TITLE_REACH])
+        title = _title(_typed(mime), mime, body[:TITLE_REACH])
     else:
         original = stored.original
         if original is not None:
             kind, body = "revisit", b""
         if how is GET and exchange.unmodified is None and exchange.status == 200:
-            title = _title(status, Head(head), mime, body[:TITLE_REACH])
+            title = _title(Head(head), mime, body[:TITLE_REACH])
     return Capture(
         target_uri(exchange.url),
         stored.date,
@@ -647,14 +647,9 @@ def _typed(mime: str) -> Head:
     return Head(f"\r\ncontent-type: {mime}".encode())
 
 
-def _title(
-    status: str, head: Head, mime: str, block: bytes, start: int = 0
-) -> str | None:
-    """The title of the page in *block* from *start* on; ``None`` if it is not a page.
-
-    A resource has no status, and is served with 200.
-    """
-    if status != "200" or media_type(mime).lower() not in HTML:
+def _title(head: Head, mime: str, block: bytes, start: int = 0) -> str | None:
+    """The title of the page in *block* from *start* on; ``None`` if it is not HTML."""
+    if media_type(mime).lower() not in HTML:
         return None
     return title_of(head, block[start : start + TITLE_REACH])
 

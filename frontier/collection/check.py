@@ -58,14 +58,11 @@ class Findings:
 
     def as_dict(self) -> dict[str, Any]:
         """All findings, with short names for the faults."""
-        return {
-            "sound": self.sound,
-            "digests": self.digests,
-            "faults": {fault.name.lower(): n for fault, n in self.faults.items()},
-            "repaired": {fault.name.lower(): n for fault, n in self.repaired.items()},
-            "examples": {fault.name.lower(): x for fault, x in self.examples.items()},
-            "unfinished": self.unfinished,
-        }
+        said: dict[str, Any] = {"sound": self.sound, "digests": self.digests}
+        for name in ("faults", "repaired", "examples"):
+            found: dict[Fault, Any] = getattr(self, name)
+            said[name] = {fault.name.lower(): value for fault, value in found.items()}
+        return {**said, "unfinished": self.unfinished}
 
     def add(self, fault: Fault, example: str) -> None:
         """Count one *fault*."""

@@ -332,9 +332,7 @@ class Collection(OpenRound):
                 found[digest] = known
         return found
 
-    def _owners(
-        self, digests: Sequence[str]
-    ) -> tuple[list[bytes | None], list[bytes | None]]:
+    def _owners(self, digests: Sequence[str]) -> tuple[list[bytes | None], ...]:
         """The committed crawls that *digests* lead to, and this crawl's own values."""
         hmget = Call.command("HMGET", self._keys.alldupes(), *digests)
         while True:

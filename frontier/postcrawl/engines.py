@@ -7,7 +7,7 @@ What always holds:
 2.  Output is a directory of Parquet files in which the rows of one file are found
     without reading those of the others (`part_of`).
 3.  Neither holds all rows: DuckDB sorts on disk above its memory limit, Spark as it is
-    set up. No row passes through Python except those of `Engine.rows`.
+    set up. No row passes through Python except those of `DuckDb.rows`.
 
 With Spark, its workers read the manifests and write the output: all of them must see
 the directory of the manifests under the same path, and have frontier installed.
@@ -23,12 +23,11 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from typing_extensions import override
 
 from frontier.errors import ConfigurationError
 from frontier.files import VARIABLE, make_directory, mode_of_environment
@@ -69,26 +68,6 @@ def part_of(place: Path, file: str) -> list[Path]:
 def parts_of(place: Path) -> list[Path]:
     """The Parquet files with the rows of all files."""
     return [place / _EMPTY, *sorted(place.glob("part=*/*.parquet"))]
-
-
-class Engine(Protocol):
-    """Runs queries; naming a table or view again replaces it."""
-
-    def view(self, name: str, places: Sequence[Path]) -> None:
-        """Name the rows of Parquet files."""
-
-    def table(self, name: str, rows: pa.Table) -> None:
-        """Name a few rows."""
-
-    def rows(self, text: str) -> Iterator[tuple[Any, ...]]:
-        """The rows that *text* asks for; take them all before the next query."""
-
-    def write_by_file(self, text: str, place: Path) -> None:
-        """Write the rows that *text* asks for to *place*, an empty directory.
-
-        They have a column *file*. The rows of one file are in the part that `part_of`
-        names, in any order.
-        """
 
 
 @contextmanager
@@ -155,24 +134,24 @@ def duckdb_of_manifests(directory: Path) -> Iterator[DuckDb]:
         yield engine
 
 
-class DuckDb(Engine):
-    """Runs queries in this process."""
+class DuckDb:
+    """Runs queries in this process; naming a table or view again replaces it."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
 
-    @override
     def view(self, name: str, places: Sequence[Path]) -> None:
+        """Name the rows of Parquet files."""
         self._connection.unregister(name)
         found = self._connection.read_parquet([os.fspath(place) for place in places])
         found.create_view(name, replace=True)
 
-    @override
     def table(self, name: str, rows: pa.Table) -> None:
+        """Name a few rows."""
         self._connection.register(name, rows)
 
-    @override
     def rows(self, text: str) -> Iterator[tuple[Any, ...]]:
+        """The rows that *text* asks for; take them all before the next query."""
         found = self._connection.execute(text)
         while some := found.fetchmany(FETCHED):
             yield from some
@@ -181,8 +160,12 @@ class DuckDb(Engine):
         """Run *text* once, and name its rows."""
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")
 
-    @override
     def write_by_file(self, text: str, place: Path) -> None:
+        """Write the rows that *text* asks for to *place*, an empty directory.
+
+        They have a column *file*. The rows of one file are in the part that `part_of`
+        names, in any order.
+        """
         found = self._connection.sql(_PARTED.format(text))
         found.write_parquet(
             os.fspath(place), compression="zstd", partition_by=["part"], overwrite=True
@@ -219,24 +202,28 @@ def creating_parts(place: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def spark_engine(master: str, _: Path) -> Iterator[Engine]:
+def spark_engine(master: str, _: Path) -> Iterator[Spark]:
     """Spark at *master*.
 
     Raises:
         ConfigurationError: PySpark is not installed, or does not find *master* or Java.
     """
-    yield _Spark(_session(master))
+    yield Spark(_session(master))
 
 
-class _Spark:
+class Spark:
+    """Runs queries elsewhere; its methods are those of `DuckDb`."""
+
     def __init__(self, session: Any) -> None:
         self._session = session
 
     def view(self, name: str, places: Sequence[Path]) -> None:
+        """Name the rows of Parquet files."""
         paths = [f"file://{place.absolute()}" for place in places]  # as_uri escapes =
         self._session.read.parquet(*paths).createOrReplaceTempView(name)
 
     def table(self, name: str, rows: pa.Table) -> None:
+        """Name a few rows."""
         spelled = {"string": "STRING", "int32": "INT", "int64": "BIGINT"}
         columns = [f"{one.name} {spelled[str(one.type)]}" for one in rows.schema]
         values = [tuple(row.values()) for row in rows.to_pylist()]
@@ -244,15 +231,20 @@ class _Spark:
         frame.createOrReplaceTempView(name)
 
     def rows(self, text: str) -> Iterator[tuple[Any, ...]]:
+        """The rows that *text* asks for; take them all before the next query."""
         for row in self._session.sql(text).toLocalIterator():
             yield tuple(row)
 
     def write_by_file(self, text: str, place: Path) -> None:
+        """Write the rows that *text* asks for to *place*, an empty directory."""
         frame = self._session.sql(_PARTED.format(text)).repartition("part")
         writer = frame.write.partitionBy("part")
         writer.parquet(place.absolute().as_uri(), mode="append", compression="zstd")
         schema = self._session.sql(text).limit(0).toArrow().schema
         pq.write_table(schema.empty_table(), place / _EMPTY)
+
+
+Engine: TypeAlias = "DuckDb | Spark"
 
 
 def spark_map(

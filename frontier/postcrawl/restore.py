@@ -29,7 +29,6 @@ from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import ANEW, IN_MEMORY, REPLACES, held, made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.postcrawl.rewriting import record_at
-from frontier.postcrawl.selection import ALL
 from frontier.warc.reader import body_start, payload_of
 from frontier.warc.records import NOT_MODIFIED
 
@@ -56,7 +55,7 @@ _NOT_MODIFIED = NOT_MODIFIED[NOT_MODIFIED.index("/revisit/") :]
 def restoring(
     directory: Path,
     files: Iterable[Path],
-    selection: Selection = ALL,
+    selection: Selection,
 ) -> Pass:
     """The pass that restores the revisits in *files* that *selection* takes.
 

@@ -80,9 +80,6 @@ class Selection:
         return sha256(json.dumps(facts).encode()).hexdigest()
 
 
-ALL = Selection()
-
-
 def listed(path: Path) -> frozenset[tuple[str, str]]:
     """URL and date of the captures that the CDXJ file *path* lists.
 

@@ -27,13 +27,13 @@ MOST = 100
 class LeftAlone:
     """A host that is left alone."""
 
-    host: str
+    host: str = ""
     """The host, or another queue key."""
-    reason: str
+    reason: str = ""
     """``throttled``, ``unavailable``, ``unresolved``, ``unconnected`` or ``tls``."""
-    until_ms: int
+    until_ms: int = 0
     """On the store's clock, milliseconds since the Unix epoch."""
-    failures: int
+    failures: int = 0
     """Back-offs in a row."""
 
     @property

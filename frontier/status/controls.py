@@ -57,11 +57,9 @@ def own_settings(store: BlockingStore, keys: CrawlKeys) -> dict[str, dict[str, s
     return {name: nodes.figures[name].own for name in there}
 
 
-def reach(
-    store: BlockingStore, keys: CrawlKeys, version: int, seconds: float = WAIT
-) -> Reach:
-    """Wait until all nodes that beat have *version* in force, for *seconds* at most."""
-    until = time.monotonic() + seconds
+def reach(store: BlockingStore, keys: CrawlKeys, version: int) -> Reach:
+    """Wait until all nodes that beat have *version* in force, for `WAIT` at most."""
+    until = time.monotonic() + WAIT
     while True:
         calls = [*node_calls(keys), Call.command("TIME")]
         members, reports, now = store.run(calls, tolerant=True)

@@ -53,9 +53,9 @@ class MemberEvent:
     it takes no more partitions."""
 
 
-def log_call(keys: CrawlKeys, most: int = SHOWN) -> Call:
+def log_call(keys: CrawlKeys) -> Call:
     """The call whose reply `read_log` reads."""
-    return Call.command("LRANGE", keys.membership(), -most, -1)
+    return Call.command("LRANGE", keys.membership(), -SHOWN, -1)
 
 
 def read_log(reply: Any) -> tuple[tuple[MemberEvent, ...], int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import tzinfo
 
 UNITS = ("kB", "MB", "GB", "TB", "PB")
 
@@ -77,19 +78,15 @@ def ago(milliseconds: float) -> str:
     return "now" if milliseconds < 2000 else f"{duration(milliseconds / 1000)} ago"
 
 
-def moment(at_ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """*at_ms*, milliseconds since the Unix epoch, as a time in UTC."""
-    return _time(at_ms, form, local=False)
+def moment(at_ms: float, zone: tzinfo | None = UTC) -> str:
+    """*at_ms*, milliseconds since the Unix epoch, as a time in *zone*."""
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+        return at.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, OSError, ValueError):
+        return "-"
 
 
 def local_moment(at_ms: float) -> str:
     """*at_ms*, milliseconds since the Unix epoch, as a local time."""
-    return _time(at_ms, "%Y-%m-%d %H:%M:%S", local=True)
-
-
-def _time(at_ms: float, form: str, *, local: bool) -> str:
-    try:
-        at = datetime.fromtimestamp(at_ms / 1000, UTC)
-        return (at.astimezone() if local else at).strftime(form)
-    except (OverflowError, OSError, ValueError):
-        return "-"
+    return moment(at_ms, None)

@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
 from frontier.model import frozen
 from frontier.queue.hosts import Record, record_of
 from frontier.settings.live import QUOTAS
+from frontier.status.back_offs import LeftAlone
+from frontier.status.figures import HostSeconds
 from frontier.status.forecast import TimeLeft, time_left
 from frontier.status.membership_log import log_call, read_log
 from frontier.status.partitions import (
@@ -73,23 +74,23 @@ class HostView:
     """What is known of a host, or of another queue key."""
 
     host: str
-    queued: int = 0
+    queued: int
     """URLs that are ready."""
-    partition: int | None = None
+    partition: int | None
     """Where its queue was seen; ``None`` if none was."""
-    delay_ms: int = 0
+    delay_ms: int
     """Between two requests, as kept by the node that asked it last; 0 if not known."""
-    errors: int = 0
-    error_kinds: dict[str, int] = field(default_factory=dict)
-    left_alone: str = ""
+    errors: int
+    error_kinds: dict[str, int]
+    left_alone: str
     """Why it is left alone, in words; empty if it is not."""
-    until_ms: int = 0
+    until_ms: int
     """Until when it is left alone, on the store's clock."""
-    failures: int = 0
+    failures: int
     """Back-offs in a row."""
-    requests: int = 0
+    requests: int
     """Requests whose `seconds` are known."""
-    seconds: float = 0.0
+    seconds: float
     """Seconds that a request took on average."""
 
 
@@ -124,20 +125,20 @@ class Watched:
     """The longest queues first; then others with errors, left alone, slow."""
     oldest_s: float
     """How long ago the partitions were looked at."""
-    membership: tuple[MemberEvent, ...] = ()
+    membership: tuple[MemberEvent, ...]
     """Who joined, left and died, also before this watch began; the newest first."""
-    membership_unread: int = 0
+    membership_unread: int
     """Entries of that log that cannot be read, and are left out."""
-    recrawl: Waiting | None = None
+    recrawl: Waiting | None
     """What waits until it is due; ``None`` if nothing does."""
-    feeds: FeedsView | None = None
+    feeds: FeedsView | None
     """The sites that it follows; ``None`` if it follows none."""
-    queued_hosts: int = 0
+    queued_hosts: int
     """Queues that have something ready; a host with requests of several priorities has
     several."""
-    queues_s: float = 0.0
+    queues_s: float
     """How long ago the lengths of queues were asked for."""
-    quotas: tuple[Had, ...] = ()
+    quotas: tuple[Had, ...]
     """What hosts with the longest queues have had of their quotas, the nearest first;
     empty without quotas."""
 
@@ -274,21 +275,22 @@ class Watch:
         )
         found = []
         for name in names:
-            kinds, took, left = errors.get(name, {}), times.get(name), alone.get(name)
+            kinds, took = errors.get(name, {}), times.get(name, HostSeconds())
             queued, partition = queues.get(name, (0, None))
+            left = alone.get(name, LeftAlone())
             found.append(
                 HostView(
-                    host=name,
-                    queued=queued,
-                    partition=partition,
+                    name,
+                    queued,
+                    partition,
                     delay_ms=round(self._records.get(name, Record()).delay * 1000),
                     errors=sum(kinds.values()),
                     error_kinds=dict(kinds),
-                    left_alone=left.why if left is not None else "",
-                    until_ms=left.until_ms if left is not None else 0,
-                    failures=left.failures if left is not None else 0,
-                    requests=took.requests if took is not None else 0,
-                    seconds=round(took.mean, 3) if took is not None else 0.0,
+                    left_alone=left.why,
+                    until_ms=left.until_ms,
+                    failures=left.failures,
+                    requests=took.requests,
+                    seconds=round(took.mean, 3),
                 )
             )
         return tuple(found)

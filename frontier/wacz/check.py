@@ -20,7 +20,6 @@ import json
 import re
 import tempfile
 import zipfile
-import zlib
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from frontier.errors import BadWacz, BadWarc
 from frontier.files import open_input, require_ratio
 from frontier.wacz import layout
 from frontier.wacz.layout import index_lines, originals, read_json
-from frontier.warc.reader import parts_of, records_of, telling
+from frontier.warc.reader import LINE_END, Members, parts_of, records_of, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +44,6 @@ COMPLAINTS_LIMIT = 100
 MEMBERS_LIMIT = 100_000
 """The most members that a zip may have to be looked at."""
 
-_PIECE = 1 << 20
 _NUMBER = re.compile(r"[0-9]{1,15}")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -194,38 +192,38 @@ def _member_of(archive: zipfile.ZipFile, name: str) -> str:
         KeyError: There is no such member.
     """
     member, stream, at, last = "", None, 0, b""
+
+    def take(raw: bytes) -> None:
+        nonlocal member, stream, at, last
+        key, filename, offset, length, digest = _entry(raw)
+        if filename and stream is None:
+            member = layout.INDEXES + filename
+        if raw.startswith(b"!meta"):
+            return
+        if filename and member != layout.INDEXES + filename:
+            raise ValueError(f"is of a second file {filename[:200]!r}")
+        stream = stream or archive.open(member)
+        if key < last:
+            raise ValueError("is not sorted")
+        if offset != f"{at}":
+            raise ValueError(f"offset {offset[:40]}, but {at} is next")
+        size = int(length) if _NUMBER.fullmatch(length) else 0
+        data = stream.read(min(size, BLOCK_LIMIT))
+        if not 0 < size == len(data):
+            raise ValueError(f"length {length[:40]}, and {len(data)} bytes are there")
+        first = _first_line(data)
+        if not key or not first.startswith(key + b" "):
+            raise ValueError(f"its member begins with {first[:100]!r}")
+        if digest and digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
+            raise ValueError("the digest differs")
+        last, at = key, at + size
+
     with archive.open(name) as lines:
         for number, raw in enumerate(iter(lambda: lines.readline(LINE_LIMIT), b""), 1):
-            where = f"line {number}: "
-            if raw.startswith(b"!meta"):
-                meta = _json(raw, where)[1]
-                if meta.get("format") != FORMAT:
-                    raise ValueError(f"{where}its format is not {FORMAT!r}")
-                member = layout.INDEXES + str(meta.get("filename", ""))
-                continue
-            key, filename, offset, length, digest = _entry(raw, where)
-            if key < last:
-                raise ValueError(f"{where}is not sorted")
-            last = key
-            if filename:
-                if stream is not None and member != layout.INDEXES + filename:
-                    raise ValueError(f"{where}is of a second file {filename[:200]!r}")
-                member = layout.INDEXES + filename
-            if stream is None:
-                stream = archive.open(member)
-            if offset != at:
-                raise ValueError(f"{where}offset {offset}, but {at} is next")
-            if not 0 < length <= BLOCK_LIMIT:
-                raise ValueError(f"{where}length {length}")
-            data = stream.read(length)
-            at += length
-            if len(data) < length:
-                raise ValueError(f"{where}its file ends before byte {at}")
-            first = _first_line(data, where)
-            if not key or not first.startswith(key + b" "):
-                raise ValueError(f"{where}its member begins with {first[:100]!r}")
-            if digest and digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
-                raise ValueError(f"{where}the digest differs")
+            try:
+                take(raw)
+            except (BadWarc, ValueError, RecursionError) as error:
+                raise ValueError(f"line {number}: {error}") from None
     if stream is None:
         raise ValueError("has no lines")
     if stream.read(1):
@@ -233,46 +231,37 @@ def _member_of(archive: zipfile.ZipFile, name: str) -> str:
     return member
 
 
-def _entry(raw: bytes, where: str) -> tuple[bytes, str, int, int, str]:
-    """Key, file, offset, length and digest of the line *raw* of an ``.idx``."""
+def _entry(raw: bytes) -> list[Any]:
+    """Key, file, offset, length and digest of the line *raw* of an ``.idx``.
+
+    Raises:
+        ValueError: It is no such line, or of another format than `FORMAT`.
+    """
     columns = raw.rstrip(b"\n").split(b"\t")
     if len(columns) >= 4:  # as the Internet Archive and pywb write them
-        key, digest = columns[0], ""
-        filename, offset, length = (c.decode() for c in columns[1:4])
-    else:
-        key, facts = _json(raw, where)
-        names = ("filename", "offset", "length", "digest")
-        filename, offset, length, digest = (str(facts.get(n, "")) for n in names)
-    if not _NUMBER.fullmatch(offset) or not _NUMBER.fullmatch(length):
-        raise ValueError(f"{where}offset {offset[:40]!r}, length {length[:40]!r}")
-    return key, filename, int(offset), int(length), digest
-
-
-def _json(raw: bytes, where: str) -> tuple[bytes, dict[str, Any]]:
+        return [columns[0], *(c.decode() for c in columns[1:4]), ""]
     key, brace, rest = raw.partition(b" {")
-    try:
-        facts = json.loads(brace + rest)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}{error}") from None
-    return key, facts
+    facts = json.loads(brace + rest)
+    if raw.startswith(b"!meta") and facts.get("format") != FORMAT:
+        raise ValueError(f"its format is not {FORMAT!r}")
+    names = ("filename", "offset", "length", "digest")
+    return [key, *(str(facts.get(name, "")) for name in names)]
 
 
-def _first_line(data: bytes, where: str) -> bytes:
+def _first_line(data: bytes) -> bytes:
     """The first line in *data*, which is one gzip member.
 
     Raises:
         ValueError: It is not exactly one gzip member.
+        BadWarc: It is none, or is cut off.
     """
-    inflate = zlib.decompressobj(31)
-    try:
-        begin = text = inflate.decompress(data, _PIECE)
-        while inflate.unconsumed_tail and text:
-            text = inflate.decompress(inflate.unconsumed_tail, _PIECE)
-    except zlib.error:
-        raise ValueError(f"{where}no gzip member is there") from None
-    if not inflate.eof or inflate.unused_data:
-        raise ValueError(f"{where}not exactly one gzip member is there")
-    return begin.split(b"\n", 1)[0]
+    members = Members("", [data])
+    members.next()
+    first = members.take_until(LINE_END, LINE_LIMIT)
+    members.end()
+    if members.size < max(len(data), 1):
+        raise ValueError("not exactly one gzip member is there")
+    return first
 
 
 def _wrong_page(stream: IO[bytes]) -> str:

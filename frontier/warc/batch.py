@@ -229,6 +229,7 @@ class BatchWriter:
         for attempt in count():
             try:
                 write(attempt)
+                break
             except OSError as error:
                 if not attempt:
                     self.blocked = True
@@ -239,11 +240,9 @@ class BatchWriter:
                         error,
                     )
                 self._pause(attempt, f"WARC files in {directory}", error)
-                continue
-            if attempt:
-                self.blocked, self.waits_for = False, ""
-                logger.info("WARC files in %s can be written again", directory)
-            return
+        if attempt:
+            self.blocked, self.waits_for = False, ""
+            logger.info("WARC files in %s can be written again", directory)
 
     def _claim(self, size: int) -> None:
         """Claim room for *size* bytes; if there is none, close the file for removal."""
@@ -338,20 +337,18 @@ class BatchWriter:
         Raises:
             WriterStopped: It does not, and *stopping* is set.
         """
-        attempt = 0
-        while True:
+        for attempt in count():
             try:
                 answer = call()
+                break
             except StoreUnavailable as error:
                 if not attempt:
                     logger.warning("the archive waits for its index: %s", error)
                 self._pause(attempt, "the archive's index", error)
-                attempt += 1
-            else:
-                if attempt:
-                    self.waits_for = ""
-                    logger.info("the archive's index answers again")
-                return answer
+        if attempt:
+            self.waits_for = ""
+            logger.info("the archive's index answers again")
+        return answer
 
     def _pause(self, attempt: int, what: str, error: Exception) -> None:
         """Wait before the next attempt.

@@ -165,8 +165,8 @@ def test_wrong_offsets_and_order_of_an_index_are_reported(sound):
     ("member", "old", "new", "complaint"),
     [
         ("indexes/index.idx", b'"offset": 0', b'"offset": 9', "offset 9, but 0 is"),
-        ("indexes/index.idx", b'"offset": 0', b'"offset": null', "offset 'None'"),
-        ("indexes/index.idx", b'"length": ', b'"length": 1', "its file ends"),
+        ("indexes/index.idx", b'"offset": 0', b'"offset": null', "offset None"),
+        ("indexes/index.idx", b'"length": ', b'"length": 1', "bytes are there"),
         ("indexes/index.idx", b"com,example", b"com,examples", "member begins with"),
         ("indexes/index.idx", b"index.cdx.gz", b"other.cdx.gz", "There is no"),
         ("indexes/index.idx", b"sha256:", b"sha256:0", "the digest differs"),
