@@ -33,7 +33,7 @@ from frontier.download.back_off import TIMES, LeftAlone, probe
 from frontier.download.outcomes import LeaseGone
 from frontier.download.politeness import CLOSING
 from frontier.errors import CodecError, FrontierError, NotSerializable
-from frontier.node.context import Owner, Part, Target
+from frontier.node.context import Owner, Part, Target, Tasks
 from frontier.node.link import Link
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again, read_due
@@ -69,7 +69,7 @@ from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT, SPREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -118,7 +118,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         self._handed = 0
         self._idle_since: float | None = None
         self._sweeper: asyncio.Task[None] | None = None
-        self._aside: set[asyncio.Task[Any]] = set()
+        self._aside = Tasks()
 
     @override
     def open(self, spider: Spider) -> Deferred[None]:
@@ -402,12 +402,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
     def _bury(self, reservation: Reservation, error: FrontierError) -> None:
         self._session.count("frontier/queue/dead")
         logger.error("a request goes to the dead letter: %s", error)
-        self._do_aside(self._node.acks.bury(reservation, str(error)))
-
-    def _do_aside(self, what: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(what)
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        self._aside.begin(self._node.acks.bury(reservation, str(error)))
 
     def fetch_again(
         self, request: Request, when: Any, changed: Request | None = None
@@ -450,7 +445,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
             if self._session.closing and not self._leaving:
                 self._leaving = True
                 self._put_back_waiting()
-                self._do_aside(self._node.parts.wait(Part.quit))
+                self._aside.begin(self._node.parts.wait(Part.quit))
                 self._node.leave()
 
     @property
@@ -504,13 +499,13 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         hosts, it waits until a due time.
         """
         if self._config.queue_key not in SPREAD:
-            self._do_aside(self._node.acks.put_back(reservation))
+            self._aside.begin(self._node.acks.put_back(reservation))
             return
         left = self._session.component(LeftAlone).left(request)
         if self.fetch_again(request, max(LEAST_WAIT, left)):
             self._node.deliveries.through(reservation)
         else:
-            self._do_aside(self._put_back_local(reservation, left))
+            self._aside.begin(self._put_back_local(reservation, left))
 
     async def _put_back_local(self, reservation: Reservation, left: float) -> None:
         """Have an adopted request wait: its queue, of one URL, is not left alone.

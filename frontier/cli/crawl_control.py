@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontier.cluster.controls import Change
-    from frontier.queue.purge import Purged
     from frontier.seen.seen_set import StoredCrawl
     from frontier.status.controls import Reach
     from frontier.store.client import BlockingStore
@@ -178,7 +177,7 @@ def _exclude(given: ExcludeOptions, store: BlockingStore, rule: Rule) -> Shown:
     facts = {"kind": rule.kind, "value": rule.value}
     if not given.yes:
         wanted_of(store, keys).exclusions.add(rule)  # raises if it cannot be added
-        found = asdict(_purge(store, crawl, rule, dry=True))
+        found = _purge(store, crawl, rule, dry=True)
         confirm(
             given,
             {"store": store.where, "crawl_id": keys.crawl_id, **facts, **found},
@@ -187,22 +186,25 @@ def _exclude(given: ExcludeOptions, store: BlockingStore, rule: Rule) -> Shown:
         )
     _, reached = put_into_force(store, keys, excluding(rule))
     done = _purge(store, crawl, rule, dry=False)
-    if done.skipped:
-        said = f"{done.skipped:,} queued requests of {rule}"
+    skipped = f"{done['skipped']:,} queued requests"
+    if done["skipped"]:
+        said = f"{skipped} of {rule}"
         change(store, keys, Change(SKIPPED, said), operator())
-    text = f"{rule} is excluded{_where(reached)}; {done.skipped:,} queued requests"
-    return _shown(keys, facts | asdict(done), reached, f"{text} skipped")
+    text = f"{rule} is excluded{_where(reached)}; {skipped} skipped"
+    return _shown(keys, facts | done, reached, text)
 
 
 def _purge(
     store: BlockingStore, crawl: StoredCrawl, rule: Rule, *, dry: bool
-) -> Purged:
-    from frontier.queue.purge import Purge
+) -> dict[str, int]:
+    """Look for what *rule* excludes, and unless *dry* take it out; how many of each."""
+    from frontier.queue.purge import purge
     from frontier.urls.exclusions import Exclusions
 
-    purge = Purge(store, crawl.keys, crawl.config, Exclusions([rule]))
+    of = (crawl.keys, crawl.config, Exclusions([rule]))
     with bar("partitions", crawl.config.partitions) as progress:
-        return purge.run(dry=dry, progress=progress)
+        done = purge(store, *of, dry=dry, progress=progress)
+    return {"queued": done.queued, "found": done.found, "skipped": done.taken}
 
 
 @options

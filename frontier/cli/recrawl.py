@@ -118,9 +118,8 @@ def now(given: NowOptions) -> Shown:
 
     with given.connected() as store, bar("partitions", None) as progress:
         crawl = given.stored(store)
-        hastening = hastened(store, crawl, given.url, progress)
-        tell_holders(store, crawl.keys, hastening.sooner)
-    done = hastening.done
+        done, hints = hastened(store, crawl, given.url, progress)
+        tell_holders(store, crawl.keys, hints)
     numbers = {"made_due": done.taken, "unreadable": done.unreadable}
     said = {"crawl_id": crawl.keys.crawl_id, **numbers}
     if done.taken:

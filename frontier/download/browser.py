@@ -35,6 +35,7 @@ from scrapy.utils.misc import load_object
 
 from frontier.download.capture import capture, request_head, response_head
 from frontier.model import Exchange, Found, Made, frozen
+from frontier.node.context import Tasks
 from frontier.requests.discovery import extended, found_of
 from frontier.scrapy_internals import handler_for
 from frontier.warc.selection import mime_of
@@ -249,7 +250,7 @@ class _Page:
 
     def __init__(self, traffic: BrowserTraffic, page: Any) -> None:
         self._traffic = traffic
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._request: Request
         self._handler: Any = None
         page.on("requestfinished", self._note)
@@ -274,9 +275,7 @@ class _Page:
     def _note(self, asked: Any) -> None:
         if not asked.url.lower().startswith(("http://", "https://")):
             return
-        task = asyncio.ensure_future(self._record(asked, self._request))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(self._record(asked, self._request))
 
     async def _record(self, asked: Any, request: Request) -> None:
         try:

@@ -296,6 +296,16 @@ async def happens(event: asyncio.Event, seconds: float | None) -> bool:
     return event.is_set()
 
 
+class Tasks(set["asyncio.Task[Any]"]):
+    """Tasks under way: a loop alone does not keep them from being collected."""
+
+    def begin(self, doing: Coroutine[Any, Any, Any]) -> None:
+        """Do *doing* as one of them."""
+        task = asyncio.create_task(doing)
+        self.add(task)
+        task.add_done_callback(self.discard)
+
+
 class Loops:
     """Runs loops as tasks, and tells *on_failure* what ended one of them."""
 

@@ -19,13 +19,12 @@ What always holds:
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from frontier.node.context import Part
+from frontier.node.context import Part, Tasks
 from frontier.queue.reserve import is_kept, keep_call
 from frontier.store.client import Call
 
@@ -52,7 +51,7 @@ class Deliveries(Part):
         self.kept: dict[tuple[int, int], Delivery] = {}
         """Roots that this node keeps, by partition and the reservation's id there. Of
         which nothing is left, that only has to be acked."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._has_kept = False
         self._known: tuple[int, str] = (0, "")
 
@@ -90,7 +89,7 @@ class Deliveries(Part):
         elif reservation.key in self._inbox.open:
             delivery.keeper, self._has_kept = self._leases.name, True
             self.kept[_place(reservation)] = delivery
-            self._begin(self._keep(delivery, reservation))
+            self._tasks.begin(self._keep(delivery, reservation))
         self.end(delivery)
 
     async def _keep(self, root: Delivery, reservation: Reservation) -> None:
@@ -131,7 +130,7 @@ class Deliveries(Part):
 
     def _complete(self, reservation: Reservation) -> None:
         if reason := reservation.delivery.reason:
-            self._begin(self._acks.bury(reservation, reason))
+            self._tasks.begin(self._acks.bury(reservation, reason))
         else:
             self._acks.complete(reservation)
 
@@ -195,11 +194,6 @@ class Deliveries(Part):
         if self._has_kept:
             self._has_kept = False
             self._membership.end_name()
-
-    def _begin(self, doing: Any) -> None:
-        task = asyncio.ensure_future(doing)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _place(reservation: Reservation) -> tuple[int, int]:

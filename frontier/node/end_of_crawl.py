@@ -252,10 +252,15 @@ class Fetched(Part):
         Raises:
             StoreUnavailable: The store does not answer.
         """
-        told = Call.command("HGET", self._keys.meta(), "fetched")
-        found = await self._outage_retry.answer(told) or b""
-        words = found[:MAX_ORIGINS].decode("utf-8", "replace").split(" ")
+        found = (await self._told() or b"")[:MAX_ORIGINS]
+        words = found.decode("utf-8", "replace").split(" ")
         return [w for w in words if w.startswith(("http://", "https://"))]
+
+    async def _told(self) -> bytes | None:
+        """What nodes have said of pages so far, if any has."""
+        ask = Call.command("HGET", self._keys.meta(), "fetched")
+        told: bytes | None = await self._outage_retry.answer(ask)
+        return told
 
     @override
     def went_back(self) -> None:
@@ -274,11 +279,7 @@ class Fetched(Part):
 
     async def without(self) -> tuple[int, int] | None:
         """How many requests were queued and given up; `None` if a page was fetched."""
-        if self._origin:
-            return None
-        ask = Call.command("HGET", self._keys.meta(), "fetched")
-        told = await self._outage_retry.answer(ask)
-        if told is not None:
+        if self._origin or await self._told() is not None:
             return None
         queued = dead = 0
         async for _, scan in scans(

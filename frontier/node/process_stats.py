@@ -85,10 +85,8 @@ class ProcessStats:
         self._disk = (0, 0)
         self._limit_known = False
         self._measuring: asyncio.Task[None] | None = None
-        self.ports = {"metrics_port": 0}
-        """The port at which this node serves its metrics; 0 for none."""
-        self.metrics_host = ""
-        """The address at which it serves them."""
+        self.metrics = {"metrics_port": 0, "metrics_host": ""}
+        """Where this node serves its metrics; the port is 0 if it does not."""
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -148,8 +146,7 @@ class ProcessStats:
             "machine": socket.gethostname()[:255],
             "pid": os.getpid(),
             "holds": ranges(held),
-            **self.ports,
-            "metrics_host": self.metrics_host,
+            **self.metrics,
         }
 
 

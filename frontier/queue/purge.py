@@ -29,7 +29,7 @@ from frontier.store.client import Call
 from frontier.urls.partition import host_of_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from frontier.settings.config import Config
     from frontier.store.client import Argument, BlockingStore
@@ -42,18 +42,6 @@ WINDOW = 1_000
 """Elements of a list that are looked at in one call."""
 MAX_QUEUES = 10_000
 """Queues of one partition that are looked at; the others are left to nodes."""
-
-
-@mutable
-class Purged:
-    """What was found, and what was done."""
-
-    queued: int = 0
-    """Requests that are ready or wait for their time, excluded or not."""
-    found: int = 0
-    """Excluded requests."""
-    skipped: int = 0
-    """Excluded requests that were taken out."""
 
 
 class _List(NamedTuple):
@@ -77,9 +65,17 @@ class _List(NamedTuple):
             return None
 
 
+def _ready(keys: PartitionKeys, queue: str) -> _List:
+    return _List(keys.queues, queue, keys.ready(queue), "ready")
+
+
+def _waiting(keys: PartitionKeys, bucket: str) -> _List:
+    return _List(keys.due, bucket, keys.waiting(bucket), "waiting")
+
+
 def skip_call(keys: PartitionKeys, queue: str) -> Call:
     """The call that takes `WINDOW` URLs, whatever they are, out of *queue*."""
-    return _purge_call(keys, _List(keys.queues, queue, keys.ready(queue), "ready"))
+    return _purge_call(keys, _ready(keys, queue))
 
 
 def _purge_call(
@@ -105,12 +101,14 @@ def _purge_call(
 class Swept:
     """What a look through lists has found."""
 
-    looked_at: int = 0
+    queued: int = 0
+    """Requests that are ready or wait for their time."""
     unreadable: int = 0
     """Elements that are not items of this version."""
-    meant: int = 0
+    found: int = 0
+    """Requests that are meant."""
     taken: int = 0
-    """How many of *meant* have left their lists."""
+    """How many of these have left their lists."""
     is_next: bool = False
     """Whether what was made due is due before all else in its partition."""
 
@@ -119,7 +117,7 @@ def _sweep(
     store: BlockingStore,
     keys: PartitionKeys,
     place: _List,
-    is_meant: Callable[[str], bool],
+    is_meant: Callable[[str], object],
     done: Swept,
     *,
     sooner: str = "",
@@ -138,122 +136,92 @@ def _sweep(
         if chosen and not dry:
             call = _purge_call(keys, place, first, chosen, sooner=sooner)
             gone, is_next = store.call(call)
-        done.looked_at += len(items)
+        done.queued += len(items)
         done.unreadable += urls.count(None)
-        done.meant += len(chosen)
+        done.found += len(chosen)
         done.taken += max(0, gone)
         done.is_next = done.is_next or bool(is_next)
         first += len(items) - max(0, gone)
 
 
-class Hastening:
-    """Makes due the URLs of one crawl for which *is_meant* is true."""
+def hasten(
+    store: BlockingStore,
+    keys: CrawlKeys,
+    is_meant: Callable[[str], object],
+    partitions: Sequence[int],
+    progress: Callable[[int], None],
+) -> tuple[Swept, list[tuple[int, str]]]:
+    """Make due the URLs in *partitions* that *is_meant* is true for.
 
-    def __init__(
-        self, store: BlockingStore, keys: CrawlKeys, is_meant: Callable[[str], bool]
-    ) -> None:
-        self._store = store
-        self._keys = keys
-        self._is_meant = is_meant
-        self.done = Swept()
-        self.sooner: list[tuple[int, str]] = []
-        """Partitions in which something is due earlier than their holder knows."""
-
-    def run(self, partitions: Sequence[int]) -> Iterator[int]:
-        """Look at *partitions*; yield each when it is done."""
-        for found in buckets_in(self._store.run, self._keys, partitions):
-            seconds, micros = self._store.command("TIME")
-            now = int(seconds) * 1000 + int(micros) / 1000
-            keys, sooner = found.keys, bucket_of(now, now)[0]
-            self.done.is_next = False
-            for bucket, at in found.scores:
-                if at > now + LEAST:
-                    place = _List(keys.due, bucket, keys.waiting(bucket), "waiting")
-                    args = (self._store, keys, place, self._is_meant, self.done)
-                    _sweep(*args, sooner=sooner)
-            if self.done.is_next:
-                self.sooner.append((found.number, DUE))
-            yield found.number
+    Returns what was found, and hints of what is due earlier than its holder knows, with
+    their partitions.
+    """
+    done, hints = Swept(), list[tuple[int, str]]()
+    for count, found in enumerate(buckets_in(store.run, keys, partitions), 1):
+        seconds, micros = store.command("TIME")
+        now = int(seconds) * 1000 + int(micros) / 1000
+        here, sooner = found.keys, bucket_of(now, now)[0]
+        done.is_next = False
+        for bucket, at in found.scores:
+            if at > now + LEAST:
+                place = _waiting(here, bucket)
+                _sweep(store, here, place, is_meant, done, sooner=sooner)
+        if done.is_next:
+            hints.append((found.number, DUE))
+        progress(count)
+    return done, hints
 
 
-class Purge:
-    """Finds what *exclusions* exclude, and takes it out of the queues."""
+def purge(
+    store: BlockingStore,
+    keys: CrawlKeys,
+    config: Config,
+    exclusions: Exclusions,
+    *,
+    dry: bool,
+    progress: Callable[[int], None],
+) -> Swept:
+    """Count what *exclusions* exclude and, unless it is a *dry* run, take it out.
 
-    def __init__(
-        self,
-        store: BlockingStore,
-        keys: CrawlKeys,
-        config: Config,
-        exclusions: Exclusions,
-    ) -> None:
-        self._store = store
-        self._keys = keys
-        self._config = config
-        self._exclusions = exclusions
-        self._has_hosts = config.queue_key == "host"
-        self.outcome = Purged()
+    Raises:
+        StoreError: The store does not answer. What is done stays done.
+    """
+    done = Swept()
+    for batch in batches(range(config.partitions), BATCH):
+        names = [keys.partition(number).queues for number in batch]
+        calls = [Call.command("ZRANGE", name, 0, MAX_QUEUES - 1) for name in names]
+        waiting = buckets_in(store.run, keys, batch)
+        for found, queues in zip(waiting, store.run(calls), strict=True):
+            here = found.keys
+            for queue in filter(None, map(readable, queues)):
+                place = _ready(here, queue)
+                if config.queue_key == "host" and _is_whole(queue, config, exclusions):
+                    _take_all(store, here, place, done, dry=dry)
+                else:
+                    _sweep(store, here, place, exclusions.why, done, dry=dry)
+            for bucket, _ in found.scores:
+                place = _waiting(here, bucket)
+                _sweep(store, here, place, exclusions.why, done, dry=dry)
+            progress(found.number + 1)
+    return done
 
-    def run(
-        self, *, dry: bool, progress: Callable[[int], None] = lambda _: None
-    ) -> Purged:
-        """Count what is excluded and, unless it is a *dry* run, take it out.
 
-        Raises:
-            StoreError: The store does not answer. What is done stays done.
-        """
-        partitions = self._config.partitions
-        for batch in batches(range(partitions), BATCH):
-            calls = [
-                Call.command(
-                    "ZRANGE", self._keys.partition(p).queues, 0, MAX_QUEUES - 1
-                )
-                for p in batch
-            ]
-            waiting = buckets_in(self._store.run, self._keys, batch)
-            for found, names in zip(waiting, self._store.run(calls), strict=True):
-                for queue in filter(None, map(readable, names)):
-                    self._queue(found.keys, queue, dry=dry)
-                for bucket, _ in found.scores:
-                    self._bucket(found.keys, bucket, dry=dry)
-                progress(found.number + 1)
-        return self.outcome
+def _is_whole(queue: str, config: Config, exclusions: Exclusions) -> bool:
+    """Whether all of *queue* belongs to an excluded host."""
+    key = split_name(queue)[1].partition("~")[0]  # a slot of its own
+    host = host_of_shard(key) if config.host_shards > 1 else key
+    return exclusions.of_host(f"http://{host}/") is not None
 
-    def _queue(self, keys: PartitionKeys, queue: str, *, dry: bool) -> None:
-        length = int(self._store.command("LLEN", keys.ready(queue)))
-        self.outcome.queued += length
-        whole = self._is_whole(queue)
-        if whole and dry:
-            self.outcome.found += length
-        elif whole:
-            self._all(keys, queue)
-        else:
-            place = _List(keys.queues, queue, keys.ready(queue), "ready")
-            self._some(keys, place, dry=dry)
 
-    def _bucket(self, keys: PartitionKeys, bucket: str, *, dry: bool) -> None:
-        """Look at what is not due yet."""
-        place = _List(keys.due, bucket, keys.waiting(bucket), "waiting")
-        self.outcome.queued += self._store.command("LLEN", place.key)
-        self._some(keys, place, dry=dry)
-
-    def _is_whole(self, queue: str) -> bool:
-        """Whether all of *queue* belongs to an excluded host."""
-        if not self._has_hosts:
-            return False
-        key = split_name(queue)[1].partition("~")[0]  # a slot of its own
-        host = host_of_shard(key) if self._config.host_shards > 1 else key
-        return self._exclusions.of_host(f"http://{host}/") is not None
-
-    def _all(self, keys: PartitionKeys, queue: str) -> None:
-        while (count := int(self._store.call(skip_call(keys, queue))[0])) > 0:
-            self.outcome.found += count
-            self.outcome.skipped += count
-
-    def _some(self, keys: PartitionKeys, place: _List, *, dry: bool) -> None:
-        done = Swept()
-        _sweep(self._store, keys, place, self._is_excluded, done, dry=dry)
-        self.outcome.found += done.meant
-        self.outcome.skipped += done.taken
-
-    def _is_excluded(self, url: str) -> bool:
-        return self._exclusions.why(url) is not None
+def _take_all(
+    store: BlockingStore, keys: PartitionKeys, place: _List, done: Swept, *, dry: bool
+) -> None:
+    """Take all of a queue out, or only count it."""
+    count = length = int(store.command("LLEN", place.key))
+    if not dry:
+        count = 0
+        while (some := int(store.call(skip_call(keys, place.name))[0])) > 0:
+            count += some
+        done.taken += count
+    done.queued += length
+    done.found += count

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.errors import ConfigurationError
-from frontier.queue.purge import Hastening
+from frontier.queue.purge import Swept, hasten
 from frontier.status.validate import printable
 from frontier.urls.partition import QueueAddresses
 
@@ -22,11 +22,11 @@ def hastened(
     crawl: StoredCrawl,
     given: str,
     progress: Callable[[int], None],
-) -> Hastening:
+) -> tuple[Swept, list[tuple[int, str]]]:
     """Make due the URL *given*, or if there is none, all URLs that begin with it.
 
     With ``*`` at its end, it always means all URLs that begin with the rest. *progress*
-    is told how many partitions are done.
+    is told how many partitions are done. Returns what `hasten` does.
 
     Raises:
         ConfigurationError: It is not the beginning of a URL.
@@ -37,12 +37,10 @@ def hastened(
     if prefix == given:
         meanings.insert(0, lambda url: url == given)
     for is_meant in meanings:
-        hastening = Hastening(store, crawl.keys, is_meant)
-        for count, _ in enumerate(hastening.run(partitions), 1):
-            progress(count)
-        if hastening.done.taken:
+        done, hints = hasten(store, crawl.keys, is_meant, partitions, progress)
+        if done.taken:
             break
-    return hastening
+    return done, hints
 
 
 def _partitions_of(crawl: StoredCrawl, given: str) -> list[int]:

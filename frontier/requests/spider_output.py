@@ -51,6 +51,7 @@ from scrapy.utils.defer import aiter_errback, ensure_awaitable
 from scrapy.utils.python import global_object_name
 from typing_extensions import override
 
+from frontier.node.context import Tasks
 from frontier.scrapy_internals import (
     spider_middlewares,
     stand_before_outcomes,
@@ -322,7 +323,7 @@ class PageItems:
         self._marked = marked
         self._room = asyncio.Semaphore(most)
         self._waiting: deque[Any] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._cared_for = False
         """Whether what waits will be handled in this turn of the loop or the next."""
 
@@ -340,9 +341,7 @@ class PageItems:
             await asyncio.wait(self._tasks)
 
     def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._marked(doing) if self._marked else doing)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(self._marked(doing) if self._marked else doing)
 
     async def _all(self) -> None:
         # It runs before what an item may wait for, and before this task counts as done.

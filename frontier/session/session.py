@@ -399,8 +399,8 @@ class Session(Part):
             from frontier.metrics.exporter import Exporter
 
             made = self._exporter = await asyncio.to_thread(Exporter, self.config)
-            self.node.process_stats.ports["metrics_port"] = made.port
-            self.node.process_stats.metrics_host = made.host
+            where = {"metrics_port": made.port, "metrics_host": made.host}
+            self.node.process_stats.metrics = where
             self._about = {
                 "node": self.config.node_id,
                 "spider": spider.name,

@@ -67,18 +67,6 @@ SHORT_PLACE = "/tmp"  # noqa: S108 - TMPDIR may differ by node; owner is checked
 PACE = 0.01
 
 
-@frozen
-class StoreStatus:
-    """What can be seen of a store from outside, without joining it."""
-
-    running: bool
-    """Whether a server answers."""
-    pid: int | None
-    """Process of the server that answers."""
-    socket: Path | None
-    """Socket on which it answers."""
-
-
 class EmbeddedStore:
     """One user's part in the embedded store, from `join` until `leave`."""
 
@@ -145,15 +133,6 @@ class EmbeddedStore:
                 _part(self._files, users)
         except OSError as error:
             raise self._files.unavailable(str(error)) from error
-
-    @staticmethod
-    def status(directory: Path) -> StoreStatus:
-        """What runs in *directory*; nothing is started, made or waited for."""
-        files = _ServerFiles.of(directory)
-        facts = _facts(files.socket) if _is_private(files.socket.parent) else None
-        if facts is None:
-            return StoreStatus(running=False, pid=None, socket=None)
-        return StoreStatus(True, int(facts["process_id"]), files.socket)
 
 
 class NodeServer:

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from frontier.store.embedded import EmbeddedStore
+from tests.embedded_store import server_in
 
 pytestmark = pytest.mark.one_server("the demo has the embedded store")
 
@@ -52,7 +52,7 @@ def test_a_second_demo_reports_mostly_revisits(frontier, tmp_path):
         frontier("crawl", "status", "--nodes", "--crawl", "demo-1", "--json").stdout
     )
     assert [node["state"] for node in nodes["nodes"]] == ["left", "left"]
-    assert not EmbeddedStore.status(tmp_path / ".frontier").running
+    assert not server_in(tmp_path / ".frontier").running
 
     unknown = frontier("crawl", "status", "--crawl", "nope")
     assert unknown.returncode == 4

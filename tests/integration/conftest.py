@@ -30,6 +30,7 @@ from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from frontier.urls.partition import partition_of, queue_key
+from tests.embedded_store import server_in
 from tests.harness import commands
 from tests.topologies import DEADLINE, until
 
@@ -286,7 +287,7 @@ class Cluster:
             self.servers.clear()
         else:
             self.let_go()
-            os.kill(EmbeddedStore.status(self.store_dir).pid, signal.SIGKILL)
+            os.kill(server_in(self.store_dir).pid, signal.SIGKILL)
             shutil.rmtree(self.store_dir)
 
     @property

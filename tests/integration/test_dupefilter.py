@@ -13,6 +13,7 @@ import warm
 from conftest import DEADLINE, ROOT, after, until
 
 from frontier.store.embedded import EmbeddedStore
+from tests.embedded_store import server_in
 
 OURS = {"DUPEFILTER_CLASS": "frontier.dupefilter.RedisDupeFilter"}
 SCRAPY_REDIS = {"SCHEDULER": "scrapy_redis.scheduler.Scheduler", **OURS}
@@ -158,7 +159,7 @@ def test_dupefilter_seen_set_survives_a_restart_as_with_jobdir(run, serve, tmp_p
     server.go_on()
     assert first.wait() == 0
     assert "Spider closed (shutdown)" in first.text
-    assert not EmbeddedStore.status(tmp_path / "store").running
+    assert not server_in(tmp_path / "store").running
 
     assert run("second", server, **settings).wait() == 0
 

@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 from conftest import HELD, SHORT, until
 
-from frontier.store.embedded import EmbeddedStore
+from tests.embedded_store import server_in
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, page
 
@@ -125,7 +125,7 @@ def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
     cluster.kill("node-1")
     with feeds["node-1"].open("a") as file:
         file.write('{"id": "half')
-    store = EmbeddedStore.status(cluster.store_dir).pid
+    store = server_in(cluster.store_dir).pid
     os.kill(store, signal.SIGSTOP)
     server.go_on()  # pages come, whose items cannot be asked for
     until(lambda: "; waiting for it" in cluster.text_of("node-2"), "the outage")

@@ -8,7 +8,7 @@ import signal
 import pytest
 from conftest import says
 
-from frontier.store.embedded import EmbeddedStore
+from tests.embedded_store import server_in
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, page
 
@@ -89,7 +89,7 @@ def test_a_signal_while_the_spider_opens_or_closes_leaves_nothing_open(
     assert cluster.wait() == [0]
 
     assert f"Spider closed ({reason})" in cluster.text_of("node-1")
-    assert not EmbeddedStore.status(cluster.store_dir).running
+    assert not server_in(cluster.store_dir).running
     assert not list(tmp_path.rglob("*.open"))
     if reason == "finished":
         assert len(json.loads(items.read_text())) == 2

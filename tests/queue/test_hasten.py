@@ -3,9 +3,10 @@ import math
 import pytest
 
 from frontier.errors import KeyDamaged
+from frontier.queue import purge
 from frontier.queue.due import DUE, read_waiting
 from frontier.queue.item import RECRAWL, decode, encode
-from frontier.queue.purge import WINDOW, Hastening
+from frontier.queue.purge import WINDOW
 from frontier.queue.push import FORCE, Push
 from frontier.recrawl.schedule import Mark, State
 from frontier.status.schedules import waiting_of
@@ -42,9 +43,10 @@ def hasten(blocking, crawl):
     store = blocking()
 
     def hasten(is_meant, partitions=(7,)):
-        hastening = Hastening(store, crawl, is_meant)
-        assert list(hastening.run(partitions)) == list(partitions)
-        return hastening
+        told = []
+        found = purge.hasten(store, crawl, is_meant, partitions, told.append)
+        assert told == list(range(1, len(partitions) + 1))
+        return found
 
     return hasten
 
@@ -75,10 +77,10 @@ def test_hasten_makes_only_matching_requests_due_now(
     wait(["a", "b", "news-1", "news-2"])
     wait(["c", "news-3"], days=30)
 
-    done = hasten(lambda url: "/news-" in url)
+    done, hints = hasten(lambda url: "/news-" in url)
 
-    assert (done.done.taken, done.done.unreadable) == (3, 0)
-    assert done.sooner == [(7, DUE)]
+    assert (done.taken, done.unreadable) == (3, 0)
+    assert hints == [(7, DUE)]
     now, *later = sorted(waiting())
     assert now <= server_ms() + 100
     assert waiting()[now] == ["news-1", "news-2", "news-3"]
@@ -93,9 +95,9 @@ def test_a_long_list_is_gone_through_once(wait, hasten, waiting):
     paths = [f"{number:05}" for number in range(3 * WINDOW + 7)]
     wait(paths)
 
-    done = hasten(lambda url: url.endswith("3"))
+    done, _ = hasten(lambda url: url.endswith("3"))
 
-    assert done.done.taken == len([path for path in paths if path.endswith("3")])
+    assert done.taken == len([path for path in paths if path.endswith("3")])
     first, second = waiting().values()
     assert sorted(first + second) == paths
     assert {path[-1] for path in first} == {"3"}
@@ -106,7 +108,7 @@ def test_hasten_skips_requests_already_due(wait, hasten, waiting, until_due):
     before = waiting()
     until_due(*before)
 
-    assert hasten(lambda _: True).done.taken == 0
+    assert hasten(lambda _: True)[0].taken == 0
     assert waiting() == before
 
 
@@ -114,9 +116,9 @@ def test_hasten_without_a_match_changes_nothing(wait, hasten, waiting):
     wait(["a", "b"])
     before = waiting()
 
-    done = hasten(lambda _: False)
+    done, hints = hasten(lambda _: False)
 
-    assert (done.done.taken, done.done.looked_at, done.sooner) == (0, 2, [])
+    assert (done.taken, done.queued, hints) == (0, 2, [])
     assert waiting() == before
 
 
@@ -127,10 +129,10 @@ def test_unreadable_waiting_items_are_kept_and_counted(wait, hasten, keys, db):
     garbage = [b"", b"\n", b"no queue", b"0:a.example\n\xff\xff", b"\xff\n0\x02\x80"]
     db("RPUSH", name, *garbage)
 
-    done = hasten(lambda _: True)
+    done, _ = hasten(lambda _: True)
 
-    assert done.done.taken == 1
-    assert done.done.unreadable >= len(garbage)
+    assert done.taken == 1
+    assert done.unreadable >= len(garbage)
     assert sorted(db("LRANGE", name, 0, -1)) == sorted(garbage)
 
 

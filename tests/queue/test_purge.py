@@ -5,7 +5,7 @@ import pytest
 from frontier.model import Order
 from frontier.queue import purge as purging
 from frontier.queue.item import Classes, Codec
-from frontier.queue.purge import WINDOW, Purge
+from frontier.queue.purge import WINDOW
 from frontier.queue.reserve import Scan, reserve_call, reserved, scan_call
 from frontier.settings.config import Config
 from frontier.urls.exclusions import HOST, PATTERN, PREFIX, Exclusions, rule_of
@@ -54,7 +54,7 @@ def purge(blocking, crawl):
 
     def purge(*rules, dry=False, config=CONFIG):
         rules = Exclusions(rule_of(*rule) for rule in rules)
-        return Purge(store, crawl, config, rules).run(dry=dry)
+        return purging.purge(store, crawl, config, rules, dry=dry, progress=print)
 
     return purge
 
@@ -73,11 +73,11 @@ def test_purge_by_pattern_keeps_the_order_of_the_rest(fill, left, purge, scan, c
     urls = pages(count)
     fill(urls)
     plan = purge(ODD, dry=True)
-    assert (plan.queued, plan.found, plan.skipped) == (count, count // 2, 0)
+    assert (plan.queued, plan.found, plan.taken) == (count, count // 2, 0)
     assert left() == urls
 
     done = purge(ODD)
-    assert (done.found, done.skipped) == (count // 2, count // 2)
+    assert (done.found, done.taken) == (count // 2, count // 2)
     assert left() == [url for url in urls if "/0/" in url]
     assert (scan().ready, scan().skipped) == (count - count // 2, count // 2)
     assert purge(ODD).found == 0
@@ -92,7 +92,7 @@ def test_a_whole_host_leaves_with_all_its_queues_and_no_other(
 
     assert purge((HOST, "a.example"), dry=True).found == WINDOW + 8
     done = purge((HOST, "a.example"))
-    assert (done.queued, done.skipped) == (WINDOW + 12, WINDOW + 8)
+    assert (done.queued, done.taken) == (WINDOW + 12, WINDOW + 8)
     assert left(B) == pages(4, "b.example")
     assert db("ZRANGE", keys.queues, 0, -1) == [B.encode()]
     assert (scan().ready, scan().queues) == (4, 1)
@@ -109,7 +109,7 @@ def test_purge_by_host_reads_the_items_of_domain_queues(fill, left, purge):
     fill(pages(3, "x.a.example") + pages(3, "y.a.example"))
     config = Config(partitions=16, queue_key="domain")
 
-    assert purge((HOST, "x.a.example"), config=config).skipped == 3
+    assert purge((HOST, "x.a.example"), config=config).taken == 3
     assert left() == pages(3, "y.a.example")
 
 
@@ -128,11 +128,11 @@ def test_purge_keeps_all_other_urls_while_some_are_reserved(
 
     monkeypatch.setattr(purging, "_purge_call", busy)
     done = purge(ODD)
-    while purge(ODD).skipped:  # what has moved from one window to the one before
+    while purge(ODD).taken:  # what has moved from one window to the one before
         pass
     had = [CODEC.decode(one, A)["url"] for one in taken]
     assert [*had, *left()] == [u for u in urls if "/0/" in u or u in had]
-    assert done.skipped > 0
+    assert done.taken > 0
 
 
 def test_purge_removes_waiting_urls_and_their_empty_bucket(purge, scan, db, keys):
@@ -144,7 +144,7 @@ def test_purge_removes_waiting_urls_and_their_empty_bucket(purge, scan, db, keys
     plan = purge(ODD, dry=True)
     assert (plan.queued, plan.found) == (7, 4)
 
-    assert purge(ODD).skipped == 4
+    assert purge(ODD).taken == 4
     assert (scan().waiting, scan().skipped, scan().ready) == (3, 4, 0)
     assert db("ZRANGE", keys.due, 0, -1) == [b"5000"]
     found = db("LRANGE", keys.waiting("5000"), 0, -1)

@@ -20,12 +20,13 @@ import warm
 
 from frontier.errors import StoreUnavailable
 from frontier.store import embedded
-from frontier.store.embedded import EmbeddedStore, StoreStatus
+from frontier.store.embedded import EmbeddedStore
+from tests.embedded_store import Status, server_in
 
 pytestmark = pytest.mark.one_server("the embedded store itself")
 
 ROOT = Path(__file__).parents[2]
-STOPPED = StoreStatus(running=False, pid=None, socket=None)
+STOPPED = Status(running=False)
 PATIENCE = 120.0
 
 NODE = """
@@ -173,7 +174,7 @@ def starts(home):
 
 def test_a_server_is_private_to_its_owner_and_keeps_what_it_is_given(home):
     store = EmbeddedStore.join(home)
-    assert EmbeddedStore.status(home).socket == store.socket
+    assert server_in(home).socket == store.socket
     assert not server_is_gone(home)
     for path in (home, home / "store", store.socket):
         assert path.stat().st_mode & 0o777 == 0o700
@@ -195,7 +196,7 @@ def test_a_server_is_private_to_its_owner_and_keeps_what_it_is_given(home):
     }
     assert {name: found[name] for name in expected} == expected
     store.leave()
-    assert EmbeddedStore.status(home).socket is None
+    assert server_in(home).socket is None
     assert not store.socket.exists()
 
 
@@ -214,7 +215,7 @@ def test_stored_data_survives_the_last_leave_and_leaving_twice_is_once(home):
         client.set("k", "v")  # not flushed by us: the shutdown does it
     first.leave()
     first.leave()
-    assert EmbeddedStore.status(home).socket == second.socket
+    assert server_in(home).socket == second.socket
     second.leave()
     assert server_is_gone(home)
     store = EmbeddedStore.join(home)
@@ -314,7 +315,7 @@ def test_a_server_without_users_is_taken_over_and_stopped(home, node):
     ones = {run_id(one.join()) for one in nodes}
     for one in nodes:
         one.kill()
-    assert EmbeddedStore.status(home).socket is not None
+    assert server_in(home).socket is not None
     store = EmbeddedStore.join(home)
     assert {run_id(store.url)} == ones
     store.leave()
@@ -335,7 +336,7 @@ def test_a_starter_killed_before_its_server_listens_makes_no_second_server(home,
 def test_ctrl_c_in_the_terminal_does_not_reach_the_server(home, node):
     one = node()
     url = one.join()
-    pid = EmbeddedStore.status(home).pid
+    pid = server_in(home).pid
     assert pid is not None
     assert os.getsid(pid) != os.getsid(one.process.pid)
     assert os.getpgid(pid) != os.getpgid(one.process.pid)
@@ -352,12 +353,12 @@ def test_a_killed_server_loses_nothing_that_was_flushed(home):
     one = run_id(before.url)
     kill_server(home)
     assert before.socket.exists()  # stale, like the pid file
-    assert EmbeddedStore.status(home) == STOPPED
+    assert server_in(home) == STOPPED
     after = EmbeddedStore.join(home)
     assert run_id(after.url) != one
     assert get(before.url, "k") == b"v"
     after.leave()
-    assert EmbeddedStore.status(home).running  # the first user's, though restarted
+    assert server_in(home).running  # the first user's, though restarted
     before.leave()
     assert server_is_gone(home)
 
@@ -367,7 +368,7 @@ def test_a_torn_tail_is_cut_off(home):
     put(store.url, "k", "v")
     kill_server(home)
     store.leave()  # a dead server is no error
-    assert EmbeddedStore.status(home) == STOPPED
+    assert server_in(home) == STOPPED
     (tail,) = home.rglob("*.incr.aof")
     with tail.open("ab") as file:
         file.write(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nto")
@@ -418,7 +419,7 @@ def test_a_join_waits_until_the_data_is_loaded(home, monkeypatch):
 
 def test_a_server_that_stays_deaf_is_reported(home, monkeypatch):
     store = EmbeddedStore.join(home)
-    pid = EmbeddedStore.status(home).pid
+    pid = server_in(home).pid
     assert pid is not None
     monkeypatch.setattr(embedded, "ANSWER_PATIENCE", 0.1)
     monkeypatch.setattr(embedded, "STOP_PATIENCE", 0.1)
@@ -439,7 +440,7 @@ def test_a_long_directory_has_its_socket_in_a_short_one(home, node):
     one, other = node(directory=long), node(directory=long)
     url = one.join()
     assert other.join() == url
-    socket = EmbeddedStore.status(long).socket
+    socket = server_in(long).socket
     assert socket is not None
     assert len(os.fsencode(socket)) < 104
     assert socket.parent.stat().st_mode & 0o777 == 0o700
@@ -457,7 +458,6 @@ def test_a_socket_planted_by_another_user_is_not_used(home, tmp_path, monkeypatc
     planted.mkdir(mode=0o700)
     os.chown(planted, 12345, 12345)
     long = home / ("d" * 200)
-    assert EmbeddedStore.status(long) == STOPPED
     with pytest.raises(StoreUnavailable, match="must be this user's"):
         EmbeddedStore.join(long)
 
@@ -516,7 +516,7 @@ def test_a_fork_can_neither_leave_nor_keep_the_store(home):
     process.start()
     assert tried.wait(PATIENCE)
     last.leave()
-    assert EmbeddedStore.status(home).running  # *first* has not left
+    assert server_in(home).running  # *first* has not left
     last = EmbeddedStore.join(home)
     first.leave()
     last.leave()
@@ -532,7 +532,7 @@ def test_a_removed_directory_harms_no_later_store(home, tmp_path, caplog):
     after = EmbeddedStore.join(home)
     before.leave()
     assert "was removed while it was in use" in caplog.text
-    assert EmbeddedStore.status(home).socket == after.socket
+    assert server_in(home).socket == after.socket
     after.leave()
     assert server_is_gone(home)
     assert not server_is_gone(tmp_path / "away")  # the fixture kills it
