@@ -87,12 +87,25 @@ def ttl_of(stored: bytes | None) -> int:
 
 
 def live_in(members: Mapping[bytes, bytes], now_ms: int, ttl: float) -> list[str]:
-    """The ids of *members*, as on the map, that beat in the last *ttl* seconds."""
+    """The ids of *members*, as on the map, that beat in their own lease time.
+
+    For those without one it is *ttl* seconds.
+    """
     return sorted(
         name.decode("utf-8", "replace")
         for name, value in members.items()
-        if abs(now_ms - number_in(value.partition(b" ")[0])) <= ttl * 1000
+        if abs(now_ms - number_in(value.partition(b" ")[0]))
+        <= own_ttl_of(value, int(ttl * 1000))
     )
+
+
+def own_ttl_of(value: bytes, ttl_ms: int) -> int:
+    """For how many milliseconds the node of *value*, on the map, may be silent.
+
+    That is *ttl_ms* if the value does not say.
+    """
+    words = value[:100].split()
+    return ttl_of(words[5]) if len(words) == 6 else ttl_ms
 
 
 def crawl_ttl(store: BlockingStore, keys: CrawlKeys) -> float:

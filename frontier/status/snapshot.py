@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster import controls
 from frontier.cluster.controls import is_paused
 from frontier.cluster.crawls import BY_FINGERPRINT
-from frontier.cluster.membership import ttl_of
+from frontier.cluster.membership import own_ttl_of, ttl_of
 from frontier.cluster.ring import Ring
 from frontier.errors import CodecError, KeyDamaged, UnknownCrawl
 from frontier.model import Member, frozen
@@ -185,7 +185,7 @@ def _queue(scans: Sequence[Scan]) -> Scan:
 class Nodes:
     """Which nodes a crawl has, and what they report."""
 
-    beats: Mapping[str, tuple[int, int]]
+    beats: Mapping[str, tuple[int, int, int]]
     """The last beat and the weight of each node on the membership map."""
     figures: Mapping[str, Figures]
     """The figures of single nodes, also of some that are gone."""
@@ -236,8 +236,12 @@ class StoredCrawl:
     @property
     def live(self) -> frozenset[str]:
         """The nodes on the map whose heartbeats arrive."""
-        oldest, beats = self.view.taken_ms - self.ttl_ms, self.nodes.beats
-        return frozenset(name for name, (beat, _) in beats.items() if beat >= oldest)
+        now = self.view.taken_ms
+        return frozenset(
+            name
+            for name, (beat, _, own) in self.nodes.beats.items()
+            if beat >= now - (own or self.ttl_ms)
+        )
 
     @property
     def settings(self) -> dict[str, str]:
@@ -377,13 +381,17 @@ def _shape(crawl_id: str, value: bytes | None) -> tuple[dict[str, Any], int]:
     return settings, partitions
 
 
-def beats_of(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
-    """The last beat and the weight of each node on the membership map."""
+def beats_of(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int, int]]:
+    """The last beat, the weight and the lease time of each node on the membership map.
+
+    Times are in milliseconds; a lease time of 0 means that the map does not say.
+    """
     found = {}
     for name, value in reply.items():
         node_id, words = text(name), value[:100].split()
         if NAME.fullmatch(node_id) and 3 <= len(words) <= 6:
-            found[node_id] = (whole(words[0]), min(whole(words[1]), 1000))
+            weight = min(whole(words[1]), 1000)
+            found[node_id] = (whole(words[0]), weight, own_ttl_of(value, 0))
     return found
 
 
@@ -415,7 +423,9 @@ def _views(crawl: StoredCrawl, holders: Mapping[str, int]) -> tuple[NodeView, ..
 
 
 def _last_beat(
-    node_id: str, beats: Mapping[str, tuple[int, int]], figures: Mapping[str, Figures]
+    node_id: str,
+    beats: Mapping[str, tuple[int, int, int]],
+    figures: Mapping[str, Figures],
 ) -> int:
     """When the node was heard of last; 0 if it never was."""
     if node_id in beats:

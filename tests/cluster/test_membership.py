@@ -3,7 +3,7 @@ import json
 import pytest
 
 from frontier.cluster.membership import Departure, Membership, remove
-from frontier.errors import KeyDamaged, NodeReplaced
+from frontier.errors import InUse, KeyDamaged, NodeReplaced
 from frontier.model import Member
 from frontier.status.membership_log import KEPT
 
@@ -178,13 +178,17 @@ async def test_the_dead_are_looked_for_by_one_beat_in_a_second(
     assert (a.rank, b.rank) == (0, 1)
 
 
-async def test_each_node_is_silent_for_its_own_lease_time_before_it_is_dead(join):
+async def test_each_node_is_silent_for_its_own_lease_time_before_it_is_dead(
+    join, blocking, crawl
+):
     """A node relies on its leases for as long as its own setting says."""
     a, short, long = join("a", ttl=0.5), join("short", ttl=0.5), join("long")
     view = await beat(long, short, a)
     while Member("short", 1) in view.members:
         view = await beat(a)
     assert set(view.members) == {Member("a", 1), Member("long", 1)}
+    with pytest.raises(InUse):
+        remove(blocking(), crawl, "long", partitions=1, ttl=0.0, force=False)
 
 
 async def test_a_change_of_weight_raises_the_epoch(join):

@@ -109,9 +109,9 @@ def create(put_crawl):
 def join(db):
     """Put a node on the membership map, as of now or of *ago* seconds before."""
 
-    def join(keys, node_id, report=None, ago=0, weight=1):
+    def join(keys, node_id, report=None, ago=0, weight=1, own=""):
         beat = int(db("TIME")[0]) * 1000 - ago * 1000
-        db("HSET", keys.nodes(), node_id, f"{beat} {weight} 0")
+        db("HSET", keys.nodes(), node_id, f"{beat} {weight} 0{own}")
         if report is not None:
             db("HSET", keys.reports(), node_id, json.dumps(report))
 
@@ -461,10 +461,11 @@ def test_a_report_says_how_files_of_killed_nodes_are_closed(crawl, create, print
 def test_the_lease_of_its_nodes_says_who_is_silent(crawl, create, look, join, db):
     create(crawl)
     join(crawl, "a", ago=20)
-    assert [node.state for node in look(crawl).nodes] == ["silent"]
+    join(crawl, "b", ago=20, own=" process 1 60000")
+    assert [node.state for node in look(crawl).nodes] == ["silent", "live"]
 
     db("HSET", crawl.meta(), "ttl_ms", 60_000)
-    assert [node.state for node in look(crawl).nodes] == ["live"]
+    assert [node.state for node in look(crawl).nodes] == ["live", "live"]
 
     db("HSET", crawl.meta(), "state", "finished")
-    assert [node.state for node in look(crawl).nodes] == ["leaving"]
+    assert [node.state for node in look(crawl).nodes] == ["leaving", "leaving"]

@@ -7,7 +7,7 @@
 -- KEYS[4]  order   string: what is wanted of the node, should it still live
 -- KEYS[5]  log     list of what has happened to the members
 -- ARGV[1]  node    node id
--- ARGV[2]  ttl_ms  a node that was silent for longer is dead
+-- ARGV[2]  ttl_ms  a node without a ttl of its own that was silent for longer is dead
 -- ARGV[3]  force   1 to remove a live one, too, else 0
 -- ARGV[4]  keep_s  for how many seconds the node is told to go
 --
@@ -17,8 +17,9 @@ local value = redis.call('HGET', KEYS[1], ARGV[1])
 if not value then
   return 0
 end
-local beat = tonumber(string.match(value, '^(%d+)') or '0')
-if ARGV[3] ~= '1' and math.abs(now - beat) <= tonumber(ARGV[2]) then
+local beat, own = string.match(value, '^(%d+) %d+ ?%d? ?%w* ?%d* ?(%d*)')
+local ttl = tonumber(own) or tonumber(ARGV[2])
+if ARGV[3] ~= '1' and math.abs(now - (tonumber(beat) or 0)) <= ttl then
   return -1
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
