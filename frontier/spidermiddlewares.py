@@ -141,7 +141,7 @@ class StartMiddleware(OfCrawler):
         if state == DONE:
             await session.node.answer(lock.release_call())
             session.node.has_seeds = True
-            logger.info("another node of this crawl has loaded the seeds")
+            logger.info("the seeds of this crawl are loaded already")
             await session.node.tell_if_empty()
             return False
         ask = all_notes_call(session.node.keys)

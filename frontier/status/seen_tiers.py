@@ -13,6 +13,7 @@ from frontier.seen.seen_set import (
     checked_shape,
     crawl_state,
 )
+from frontier.status.forecast import LEAST_S
 from frontier.status.views import Outlook, Tiers
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _outlook(
     seconds: float,
 ) -> Outlook | None:
     """The tiers in `LATER` seconds, if each partition grows as it has until now."""
-    if not seconds or not state.urls:
+    if seconds < LEAST_S or not state.urls:
         return None
     growth = 1 + LATER / seconds
     error, size = 0.0, 0

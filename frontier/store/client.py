@@ -82,11 +82,12 @@ _PASSING = re.compile(r"(^|-)(BUSY|LOADING) ")
 """How it says that it cannot do anything now: another script is running, or it is still
 reading its file."""
 _FORBIDDEN = re.compile(
-    r"NOPERM|no permissions? to|ACL failure|ACL-permission|"
+    r"NOPERM|no permissions? to|ACL failure|ACL-permission|unknown( redis)? command|"
     r"executing the script can't|can't (run this command|access at least one)",
     re.IGNORECASE,
 )
-"""How a server says that its ACL forbids a user something, also in a script."""
+"""How a server says that its ACL forbids a user something, also in a script; or that
+it has renamed it."""
 MAX_KEYS = 5
 """Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"

@@ -197,7 +197,10 @@ class Router:
             for job in group:
                 if job.asked:
                     next(replies)
-                found.append((job, next(replies), server))
+                reply = next(replies)
+                if _is_noscript(reply) and extra and isinstance(outcome[0], Exception):
+                    reply = outcome[0]  # why it could not be loaded
+                found.append((job, reply, server))
         if failure is not None:
             raise failure
         return found

@@ -262,11 +262,15 @@ async def test_missing_client_certificate_error_names_its_settings(new_node, mut
             r"may not do HGET \w+:spider:site: ",
         ),
         (["+@all", "-rpush"], r"may not do queue_push on \{"),
+        (["+@all", "-script"], "may not do crawl_.*script"),
+        (["--rename-command", "RPUSH", ""], r"may not do queue_push on \{"),
     ],
 )
 async def test_missing_acl_right_is_reported_by_name(
-    new_node, own_server, connect, rights, said
+    new_node, own_server, connect, rights, said, servers
 ):
+    if rights[0] == "--rename-command":
+        own_server, rights = servers("any", *rights), ["+@all"]
     admin = connect(own_server)
     who = ["ACL", "SETUSER", "limited", "reset", "on", "nopass", "~*", "&*"]
     await admin.call(Call.command(*who, *rights))
