@@ -130,11 +130,6 @@ class Addon:
             settings.set("FEED_URI_PARAMS", params, "addon")
         for setting, cls, place in MIDDLEWARES:
             settings.setdefault_in_component_priority_dict(setting, cls, place)
-        storages = settings["FEED_STORAGES"]
-        if isinstance(storages, BaseSettings):
-            for scheme in ("", "file"):
-                name = "frontier.scrapy_internals.FeedStorage"
-                storages.set(scheme, name, "addon")
         _take_downloads(settings, session.config)
         _replace_scrapys(settings, session.config)
 

@@ -47,7 +47,7 @@ from scrapy.utils._download_handlers import (
     get_dataloss_msg,
     wrap_twisted_exceptions,
 )
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.defer import deferred_from_coro, ensure_awaitable
 from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
 from scrapy.utils.response import _baseurl_cache
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     )
     from http.cookiejar import Cookie
 
-    from scrapy import Request, Spider
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response, TextResponse
     from scrapy.http.cookies import CookieJar
@@ -400,14 +400,20 @@ def in_progress(crawler: Crawler) -> set[Request]:
     return slot.inprogress if slot is not None else set()
 
 
-class FeedFile(io.BufferedIOBase):
-    """A feed's file. What a full disk does not take, it keeps in memory.
+AT_ONCE = 512
+"""Bytes that are written to a feed's file at once. No buffer of a file is smaller, and
+of what is no larger than itself it takes all or nothing."""
 
-    Scrapy would lose each item whose `write` raises an error.
+
+class FeedFile(io.BufferedIOBase):
+    """What is between an exporter and *raw*, the file that its feed's storage has made.
+
+    What a full disk does not take, it keeps in memory. Scrapy would lose each item
+    whose `write` raises an error.
     """
 
-    def __init__(self, raw: io.FileIO) -> None:
-        self._raw = raw
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
         self._waiting = bytearray()
 
     @override
@@ -416,12 +422,17 @@ class FeedFile(io.BufferedIOBase):
 
     @override
     def seekable(self) -> bool:
-        return self._raw.seekable()
+        return bool(self.raw.seekable())
 
     @override
     def seek(self, *where: int) -> int:
         self.flush()
-        return self._raw.seek(*where)
+        return int(self.raw.seek(*where))
+
+    @override
+    def fileno(self) -> int:
+        self.flush()
+        return int(self.raw.fileno())
 
     @override
     def write(self, data: Any) -> int:
@@ -434,23 +445,29 @@ class FeedFile(io.BufferedIOBase):
     @override
     def flush(self) -> None:
         while self._waiting:
-            del self._waiting[: self._raw.write(self._waiting)]
+            some = bytes(self._waiting[:AT_ONCE])
+            count = self.raw.write(some)
+            del self._waiting[: len(some) if count is None else count]
+        if not self.raw.closed:
+            self.raw.flush()
 
-    @override
-    def close(self) -> None:
+
+def keep_items(storage: Any) -> None:
+    """Have the exporter of a feed write through a `FeedFile` to *storage*'s file."""
+    before_open, before_store = storage.open, storage.store
+
+    async def store(file: FeedFile) -> None:
+        failure = None
         try:
-            super().close()  # which flushes
-        finally:
-            self._raw.close()
+            file.flush()
+        except OSError as error:
+            failure = error
+        await ensure_awaitable(before_store(file.raw))  # as much as there is
+        if failure is not None:
+            raise failure
 
-
-class FeedStorage(FileFeedStorage):
-    """Scrapy's storage of local feeds, with a `FeedFile`."""
-
-    @override
-    def open(self, spider: Spider) -> Any:
-        file: Any = super().open(spider)
-        return FeedFile(file.detach())
+    storage.open = lambda spider: FeedFile(before_open(spider))
+    storage.store = lambda file: deferred_from_coro(store(file))
 
 
 class FeedFiles:
@@ -466,7 +483,23 @@ class FeedFiles:
         """Whether the last `flush` has failed."""
         self._claims: list[socket.socket] = []
         """Sockets by which other processes see which files this one writes."""
-        crawler.signals.connect(self._claim, signal=signals.spider_opened)
+        crawler.signals.connect(self._open, signal=signals.spider_opened)
+
+    def _open(self) -> None:
+        exporter: Any = self._crawler.get_extension(FeedExporter)
+        if exporter is None:
+            return
+        before = exporter._get_storage
+
+        def get(*args: Any) -> Any:
+            storage = before(*args)
+            keep_items(storage)
+            return storage
+
+        exporter._get_storage = get  # for later batches
+        for slot in exporter.slots:
+            keep_items(slot.storage)
+        self._claim()
 
     def _claim(self) -> None:
         """Warn of each file that another process on this machine writes, too.
@@ -501,8 +534,8 @@ class FeedFiles:
         exporter = self._crawler.get_extension(FeedExporter)
         try:
             for slot in exporter.slots if exporter is not None else ():
-                if slot.file is not None and not slot.file.closed:
-                    slot.file.flush()
+                if slot.file is not None:
+                    getattr(slot.file, "file", slot.file).flush()  # below a plug-in
         except OSError as error:
             if not self.is_held_up:
                 logger.warning(

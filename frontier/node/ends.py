@@ -70,6 +70,12 @@ DAMAGED = End(FAILED.reason, CRITICAL, FAILED.message, 7)
 """The node has met a damaged key: starting it again does not help."""
 UNDONE = End("", code=1)
 """The crawl is whole, but something else is not; the log says what."""
+FEEDS_CUT = End(
+    "",
+    ERROR,
+    "feeds are not stored as a whole ({count}): the lines 'Error storing' name them",
+    1,
+)
 START_FAILED = End(
     "",
     WARNING,  # the error itself is logged by Scrapy

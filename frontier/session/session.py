@@ -38,7 +38,7 @@ from frontier.metrics.exposition import require_library
 from frontier.model import mutable
 from frontier.node.context import Part, before
 from frontier.node.crawl_limits import Spending
-from frontier.node.ends import REFUSED, RUN_OVER, STOPPED, limit_of_spider
+from frontier.node.ends import FEEDS_CUT, REFUSED, RUN_OVER, STOPPED, limit_of_spider
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
@@ -129,6 +129,9 @@ ARCHIVE_SECONDS = {
     "frontier/archive/cdx_seconds": "cdx_us",
     "frontier/archive/lookup_seconds": "lookup_us",
 }
+
+FEED_FAILED = "feedexport/failed_count/"
+"""How Scrapy's stats begin that count feeds which could not be stored."""
 
 _Component = TypeVar("_Component")
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
@@ -314,6 +317,7 @@ class Session(Part):
         self._crawler = crawler
         self._stopping = stop_when_open(crawler)
         self.config = Config.from_settings(crawler.settings)
+        crawler.signals.connect(self._look_at_feeds, signals.feed_exporter_closed)
         if self.config.metrics_port:
             require_library("FRONTIER_METRICS_PORT")
         self._exporter: Exporter | None = None
@@ -457,6 +461,13 @@ class Session(Part):
             self.wake_engine()
         elif not self.closing:
             close_spider(self._crawler, end.reason)
+
+    def _look_at_feeds(self) -> None:
+        """Say that feeds are not whole: Scrapy only logs it, and counts them."""
+        counts = self._crawler.stats.get_stats().items()
+        failed = [n for name, n in counts if name.startswith(FEED_FAILED)]
+        if failed:
+            self._say(FEEDS_CUT.of(count=sum(failed)))
 
     def _say(self, end: End) -> None:
         """Log *end*, and have the process exit with its code.

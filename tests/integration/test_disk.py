@@ -1,5 +1,6 @@
 """A disk that is full while nodes crawl: a real file system of 60 kB."""
 
+import gzip
 import json
 import random
 import resource
@@ -33,7 +34,8 @@ def remount(disk, options):
 
 
 @pytest.mark.parametrize(
-    "trouble", ["full", "full to its end", "read-only", "what is to stay free", "items"]
+    "trouble",
+    ["full", "full to its end", "read-only", "what is to stay free", "items", "gzip"],
 )
 def test_a_crawl_waits_for_its_disk_and_loses_nothing(
     small_disk, tmp_path, cluster, trouble
@@ -41,11 +43,12 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
     noise = random.Random(0)
     bodies = {f"/{n}": b"<title>" + noise.randbytes(4000) for n in range(80)}
     ends = trouble.startswith("full")
-    kinds = ["Content-Type: text/html"] if ends or trouble == "items" else []
+    of_feed = trouble in {"items", "gzip"}
+    kinds = ["Content-Type: text/html"] if ends or of_feed else []
     pages = {path: answer(body, *kinds) for path, body in bodies.items()}
     site = RawSite(pages)
-    items = small_disk / "items.jsonl" if trouble == "items" else tmp_path / "items"
-    if trouble != "items":
+    items = small_disk / "items.jsonl" if of_feed else tmp_path / "items"
+    if not of_feed:
         cluster.warc_dir = small_disk
     if trouble == "read-only":
         remount(small_disk, "ro,size=10M")
@@ -54,10 +57,15 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
     least = "30000" if "free" in trouble else "0"
     settings = {"ROBOTSTXT_OBEY": "0", "CONCURRENT_REQUESTS": "4"}
     settings["FRONTIER_WARC_MIN_FREE_BYTES"] = least
-    words = ("n1", "-a", f"seeds={seeds}", "-o", f"{items}:jsonlines")
+    feed, read = {"format": "jsonlines"}, open
+    if trouble == "gzip":
+        feed["postprocessing"] = ["scrapy.extensions.postprocessing.GzipPlugin"]
+        read = gzip.open
+    settings["FEEDS"] = json.dumps({str(items): feed})
+    words = ("n1", "-a", f"seeds={seeds}")
     cluster.start(*words, **settings)
     try:
-        what = "of a feed" if trouble == "items" else f"files in {small_disk}"
+        what = "of a feed" if of_feed else f"files in {small_disk}"
         complaint = f"{what} cannot be written"
         until(lambda: complaint in cluster.text_of("n1"), "the complaint")
         settled = until_quiet(site)
@@ -92,7 +100,8 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
             if kind == "response":
                 stored[headers["WARC-Target-URI"]] = payload
     assert stored == {site.url(path): body for path, body in bodies.items()}
-    lines = map(json.loads, items.read_text().splitlines())
+    with read(items) as file:
+        lines = [json.loads(line) for line in file]
     assert {line["url"] for line in lines} == (set(stored) if kinds else set())
 
 

@@ -127,6 +127,15 @@ def test_a_node_whose_store_is_silent_leaves_and_says_what_it_waited_for(
     assert "Traceback" not in text
 
 
+def test_a_node_whose_feed_is_not_stored_says_so_and_fails(cluster, project, site):
+    words = ["-a", f"url={site.url('/')}", "-o", "ftp://127.0.0.1:1/items.jsonl"]
+    options = {"cwd": project, "spider": "files", "ITEM_PIPELINES": "{}"}
+    cluster.start("node-1", *words, **options)
+
+    assert cluster.wait() == [1]
+    assert cluster.text_of("node-1").count("feeds are not stored as a whole (1)") == 1
+
+
 @pytest.mark.one_server("it asks no server that there is")
 @pytest.mark.parametrize(
     ("options", "line"),
