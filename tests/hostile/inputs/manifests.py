@@ -57,7 +57,7 @@ def _(given):
     bait = given.bait("secret.wacz")
     said = imported(given, manifest({"path": f"file://{bait}"}))
     assert said.code == ExitCode.INCOMPLETE
-    assert "secret.wacz" in said.err
+    assert "only http, https and s3" in said.err
 
 
 ODD = {
