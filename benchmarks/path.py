@@ -149,7 +149,7 @@ class PushingSession(session.Session):
         )
         self.queue_addresses = QueueAddresses(self.config)
         await self.node.open()
-        self._opened = True
+        self.opened = True
 
     @override
     def in_progress(self) -> set[Request]:

@@ -58,7 +58,7 @@ from frontier.requests.stored_request import (
     Recorder,
     from_record,
 )
-from frontier.scrapy_internals import FeedFiles, Slots
+from frontier.scrapy_internals import FeedFiles, Slots, wake_engine
 from frontier.seen.recent import Recent
 from frontier.session.features import SpiderFeatures
 from frontier.session.launch import spare_imports
@@ -397,7 +397,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         """Let the engine ask again, after the other work that the reactor had."""
         was_full, self._handed = self._handed == AT_ONCE, 0
         if was_full:
-            self._session.wake_engine()
+            wake_engine(self._crawler)
 
     def _bury(self, reservation: Reservation, error: FrontierError) -> None:
         self._session.count("frontier/queue/dead")
@@ -534,7 +534,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
     @override
     def on_ready(self) -> None:
         """Wake the engine, which would look only every five seconds."""
-        self._session.wake_engine()
+        wake_engine(self._crawler)
 
     @override
     def on_end(self, end: End) -> None:
@@ -546,7 +546,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         """Count what the shared tiers said of requests."""
         if self._held_back and self._node.outbox.pending <= MAX_PENDING:
             self._held_back = False
-            self._session.wake_engine()
+            wake_engine(self._crawler)
         if self._session.start_salt:
             pushes, verdicts = _queued(pushes, verdicts)
         seen = sum(map(verdicts.count, ARE_SEEN))

@@ -193,6 +193,10 @@ class BaseHandler(HTTP11DownloadHandler):
         """Have connections made by *factory*, a class like `LenientFactory`."""
         self._pool._factory = factory
 
+    def close_idle(self) -> None:
+        """Close connections that are kept for later requests."""
+        self._pool.closeCachedConnections()
+
     def make_agent(self, cls: Any) -> Any:
         """An agent of *cls* for one request, as Scrapy's own handler makes its."""
         spider = self._crawler.spider

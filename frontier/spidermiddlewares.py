@@ -13,7 +13,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from frontier.cluster.seed_lock import DONE, TAKEN
 from frontier.errors import CoordinationError, StoreError, WriterStopped
 from frontier.node.ends import START_FAILED, UNDONE
-from frontier.queue.reserve import all_notes_call, deadly_in
+from frontier.queue.reserve import deadly_in
 from frontier.requests.discovery import META as FOUND
 from frontier.scrapy_internals import spider_middlewares
 from frontier.session.old_spiders import (
@@ -22,6 +22,7 @@ from frontier.session.old_spiders import (
 )
 from frontier.session.other_schedulers import check_scheduler
 from frontier.session.session import OfCrawler, one_message, session_of
+from frontier.store.calls import Call
 from frontier.store.outage_retry import pauses
 from frontier.warc.records import target_uri
 
@@ -144,7 +145,7 @@ class StartMiddleware(OfCrawler):
             logger.info("the seeds of this crawl are loaded already")
             await session.node.tell_if_empty()
             return False
-        ask = all_notes_call(session.node.keys)
+        ask = Call.command("HVALS", session.node.keys.ended())
         session.deadly = deadly_in(await session.node.answer(ask))
         return True
 

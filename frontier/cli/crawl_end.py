@@ -168,11 +168,11 @@ def delete(given: DeleteOptions) -> Shown:
     Examples:
         frontier crawl delete --crawl news-7 --yes
     """
+    from frontier.cluster.endings import begin_removal
     from frontier.cluster.membership import crawl_ttl
     from frontier.node.remove_crawl import (
         delete_crawl,
         forget_call,
-        require_removable,
     )
     from frontier.seen.seen_set import stored_crawl
 
@@ -186,7 +186,7 @@ def delete(given: DeleteOptions) -> Shown:
             gone = f"{crawl_id} is deleted; only its name was left"
             return Shown({"crawl_id": crawl_id, "keys": 0}, [gone])
         ttl = crawl_ttl(store, crawl.keys)
-        require_removable(store, crawl.keys, ttl=ttl)
+        begin_removal(store, crawl.keys, "", ttl=ttl)
         _require_committed(store, crawl.keys, given.collection)
         if not given.yes:
             refusal = "nothing was deleted; add --yes to delete it"

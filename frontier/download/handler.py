@@ -132,7 +132,7 @@ class CheckedHandler(BaseHandler):
 
     def _make_room(self, error: ConnectBindError) -> None:
         """Close idle connections: each is an open file, and another host's."""
-        self._pool.closeCachedConnections()
+        self.close_idle()
         if not self._told:
             self._told = True
             logger.warning(

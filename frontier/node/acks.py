@@ -94,7 +94,6 @@ class Acks:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._inbox = node.inbox
         self._parts = node.parts
@@ -201,7 +200,7 @@ class Acks:
                 Call.command("HDEL", each.claimed, one.mark)
                 for each, one in zip(keys, done, strict=True)
             ]
-            await self._outage_retry.retry(calls)
+            await self._node.run(calls)
         for one in done:
             mark = Push(TEST, one.mark, "", 0, b"")
             self._parts.call(Part.pushed, one.partition, [mark])
@@ -220,7 +219,7 @@ class Acks:
             for partition, some in ids.items()
         ]
         if calls:
-            await self._outage_retry.retry(calls)
+            await self._node.run(calls)
 
     def _calls(
         self, groups: Iterable[Sequence[Reservation]]

@@ -144,7 +144,6 @@ class Spending(Part):
         limits: Limits,
     ) -> None:
         self._node, keys = node, node.keys
-        self._outage_retry = node.outage_retry
         self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
         self._born = keys.born
         self.limits = limits
@@ -218,7 +217,7 @@ class Spending(Part):
             waiting = 0 if inbox.stopped else len(inbox)
             self._allowed = min(self._allowed, waiting)
             call = self._call(counts, waiting - self._allowed)
-            reply = await self._outage_retry.answer(call)
+            reply = await self._node.answer(call)
             state, limit, granted = reply
             self._allowed += int(granted)
             if granted:

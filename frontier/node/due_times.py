@@ -64,7 +64,6 @@ class DueTimes:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._leases = node.leases
         self.until = math.inf
@@ -111,7 +110,7 @@ class DueTimes:
         """Move what is due in the partitions *asked*, and learn what is next."""
         calls = [self._call(partition, lease) for partition, lease in asked]
         asked_at = time.monotonic()
-        replies = await self._outage_retry.retry(calls)
+        replies = await self._node.run(calls)
         for (partition, lease), reply in zip(asked, replies, strict=True):
             known = self._next.get(partition)
             if known is None:

@@ -106,7 +106,6 @@ class Hosts(Part):
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._leases = node.leases
         self._config = config = node.config
@@ -446,7 +445,7 @@ class Hosts(Part):
 
     async def skip(self, over: Sequence[tuple[Lease, str]]) -> list[int]:
         """Take URLs over a quota out of queues; how many of each, 0 if it is empty."""
-        replies = await self._outage_retry.retry(
+        replies = await self._node.run(
             [
                 skip_call(self._keys.partition(one.partition), queue)
                 for one, queue in over
@@ -508,7 +507,7 @@ class Hosts(Part):
                     by_lease[lease].append(name)
             ahead = self._node.clock() / 1000 - time.monotonic()
             await self._complete(by_lease, ahead)
-            await self._outage_retry.retry(
+            await self._node.run(
                 [
                     note_call(
                         self._keys.partition(lease.partition),
@@ -533,7 +532,7 @@ class Hosts(Part):
             for lease, names in by_lease.items()
             if (some := [n for n in names if self._of(n) and not self._is_whole(n)])
         }
-        replies = await self._outage_retry.retry(
+        replies = await self._node.run(
             [
                 Call.command("HMGET", self._keys.partition(one.partition).hosts, *names)
                 for one, names in asked.items()

@@ -51,21 +51,11 @@ class Deleted:
     """Entries of runs that named the crawl; see `RegistryKeys.spider`."""
 
 
-def require_removable(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> None:
-    """Raise unless the crawl may be removed; change nothing.
-
-    Raises:
-        CrawlInUse: It has not ended, or nodes of it are alive: they were silent for
-            less than *ttl*.
-    """
-    begin_removal(store, keys, "", ttl=ttl)
-
-
 def remove_frontier(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> None:
     """Remove the queues of a crawl, and what it has seen.
 
     Its state and settings, the reports of its nodes, the counts of its partitions and
-    its dead letters stay. Raises as `require_removable` does.
+    its dead letters stay. Raises as `begin_removal` does.
     """
     begin_removal(store, keys, "removed_ms", ttl=ttl)
     _unlink(store, keys, _is_of_the_frontier)
@@ -76,7 +66,7 @@ def delete_crawl(
 ) -> Deleted:
     """Delete all that the store has of a crawl of *spider*.
 
-    Raises as `require_removable` does.
+    Raises as `begin_removal` does.
     """
     begin_removal(store, keys, "deleting_ms", ttl=ttl)
     count = _unlink(store, keys, lambda number, what: (number, what) != (None, "meta"))

@@ -309,11 +309,6 @@ def notes_call(keys: CrawlKeys, holders: Iterable[str]) -> Call:
     return Call.command("HMGET", keys.ended(), *names)
 
 
-def all_notes_call(keys: CrawlKeys) -> Call:
-    """The call whose reply has all notes of `ended_call`."""
-    return Call.command("HVALS", keys.ended())
-
-
 def deadly_in(notes: Iterable[bytes]) -> frozenset[int]:
     """The ids of requests without a reservation in the store that are to be given up.
 
@@ -351,7 +346,8 @@ def weighed(
         holder = entry.keeper or (former[0] if entry.token == former[1] else "")
         ran, kind, why = notes.get(holder), Blame.NONE, ""
         if ran == (partition, entry.token, entry.id):
-            kind, why = Blame.FULL, ended_in(holder.partition("/")[0])
+            node_id = holder.partition("/")[0]
+            kind, why = Blame.FULL, f"; node {node_id} ended while its callback ran"
         elif not entry.keeper and str(entry.id) in ids:
             kind = Blame.FULL if ran is None else Blame.BESIDE
         found[kind, why].append((entry.id, entry.queue))
@@ -360,11 +356,6 @@ def weighed(
         (kind, why, found[kind, why])
         for kind, why in sorted(found, key=lambda one: (order.index(one[0]), one[1]))
     ]
-
-
-def ended_in(node_id: str) -> str:
-    """What the reason of a dead letter adds: *node_id* ended in the item's callback."""
-    return f"; node {node_id} ended while its callback ran"
 
 
 def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Call:

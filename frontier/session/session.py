@@ -458,7 +458,7 @@ class Session(Part):
         """Log *end*, and close the spider if it has a reason for that."""
         self._say(end)
         if not end.reason:
-            self.wake_engine()
+            wake_engine(self._crawler)
         elif not self.closing:
             close_spider(self._crawler, end.reason)
 
@@ -525,10 +525,6 @@ class Session(Part):
         """The requests that the engine is not done with."""
         return in_progress(self._crawler)
 
-    def wake_engine(self) -> None:
-        """Have the engine ask for requests now, if it is fully open."""
-        wake_engine(self._crawler)
-
     @property
     def closing(self) -> bool:
         """Whether the engine waits for what is in progress, and then closes."""
@@ -556,7 +552,7 @@ class Session(Part):
                 self._count_for_limits()
             if self.node.controls.paused or self.node.uplink.since is not None:
                 forget_timeout(self._crawler)
-        self.wake_engine()
+        wake_engine(self._crawler)
 
     def _begin(self) -> None:
         """Do what an operator wanted of the crawl before this node came."""

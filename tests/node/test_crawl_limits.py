@@ -36,7 +36,7 @@ def node(store, crawl):
         inbox, told = Waiting(range(waiting)), []
         kernel = SimpleNamespace(
             config=Config(node_id=name, lease_ttl=ttl),
-            outage_retry=OutageRetry(run),
+            answer=OutageRetry(run).answer,
             keys=crawl,
             inbox=inbox,
             owner=Owner(),

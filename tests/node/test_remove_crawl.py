@@ -6,7 +6,7 @@ import pytest
 from owner import fetch, push
 
 from frontier.cluster.crawls import NOBODY, Launch, enter
-from frontier.cluster.endings import cancel
+from frontier.cluster.endings import begin_removal, cancel
 from frontier.cluster.job import Job
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CrawlInUse, StoreUnavailable, UnknownCrawl
@@ -16,7 +16,6 @@ from frontier.node.remove_crawl import (
     delete_crawl,
     forget_call,
     remove_frontier,
-    require_removable,
 )
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
@@ -126,7 +125,7 @@ async def test_deleted_crawl_that_nodes_have_run_leaves_no_keys(
     a.owner.is_busy = False
     await asyncio.gather(fetch(a, links, []), fetch(b, links, []))
     with pytest.raises(CrawlInUse, match=r"are alive: a, b; stop them first"):
-        require_removable(blocking(), a.keys, ttl=TTL)
+        begin_removal(blocking(), a.keys, "", ttl=TTL)
     await a.close()
     await b.close()
 
