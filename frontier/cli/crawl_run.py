@@ -38,6 +38,7 @@ from frontier.status.text import counted, duration, first_of
 from frontier.status.validate import printable
 from frontier.status.watch import Watch
 from frontier.store.address import ENVIRONMENT
+from frontier.store.calls import Call, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -231,6 +232,7 @@ def run(plan: Plan) -> Outcome:
     stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
     namespace = plan.config.namespace
     with connected(plan.server, plan.config.store_dir, create=True) as store:
+        since = milliseconds(store.call(Call.command("TIME"))) / 1000
         mode = mode_of(plan.config.file_mode)
         make_directory(plan.log_dir, mode)
         nodes = NodeProcesses(say, complain, mode)
@@ -252,7 +254,7 @@ def run(plan: Plan) -> Outcome:
 
             def entered() -> Watch | None:
                 """A watch of the crawl that one of the nodes entered, if any did."""
-                names = (plan.spider, node_ids, started)
+                names = (plan.spider, node_ids, since)
                 found = crawl_entered(store, namespace, *names)
                 return None if found is None else Watch(store, namespace, found)
 

@@ -184,7 +184,7 @@ class Node:
         self._server = NodeServer(config.store_dir)
         self.opened = contextlib.AsyncExitStack()
         """Closes what was opened, in reverse order."""
-        self.opened_at = time.time()
+        self._opened_at = time.monotonic()
 
     async def open(self) -> None:
         """Connect, enter the crawl, take a place in the ring, start.
@@ -454,9 +454,10 @@ class Node:
 
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""
+        seconds = time.monotonic() - self._opened_at
         figures = {
-            "opened": self.opened_at,
-            "seconds": round(time.time() - self.opened_at, 1),
+            "opened": round(self.clock() / 1000 - seconds, 3),
+            "seconds": round(seconds, 1),
             "reclaimed": self.reclaim.count,
             "partitions": len(self.leases.held),
             "done": self.acks.acked,

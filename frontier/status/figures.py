@@ -368,8 +368,8 @@ class Figures:
     partitions: int = _sum()
     """Leases held at the last heartbeat, also by nodes that have left since."""
     opened: float = _figure(_REAL)
-    """When the node started, in seconds since the Unix epoch, on its clock; of all, the
-    first start."""
+    """When the node started, in seconds since the Unix epoch, on the store's clock; of
+    all, the first start."""
     seconds: float = _figure(_REAL)
     """How long the node ran; of all, from the first start to the last report."""
     rate: float = _figure(_REAL)

@@ -116,7 +116,7 @@ def crawl_entered(
 ) -> str | None:
     """The crawl of *spider* that one of *node_ids* entered after *since*, if any did.
 
-    *since* is seconds since the Unix epoch, on the nodes' clock. Nodes of different
+    *since* is seconds since the Unix epoch, on the store's clock. Nodes of different
     spiders may have the same names.
     """
     ours = [one for one in list_crawls(store, namespace) if one.spider == spider]

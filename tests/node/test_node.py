@@ -115,6 +115,7 @@ async def test_clocks_and_keys_are_said_once_and_a_closed_node_checks_no_failove
     monkeypatch.setattr(time, "time", lambda: real() - 3600)
     node = new_node(server, "a")
     await node.open()
+    assert node.report()["opened"] > real() - 1800, "it is the store's clock"
     for key in ("one", "one", "two"):
         node.fail(KeyDamaged("", key, "it is no hash"))
     outage_retry = node.outage_retry
