@@ -1,8 +1,8 @@
 """ARC files become WARC, as others read it."""
 
 import gzip
-import json
 import random
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +10,7 @@ from warcio.archiveiterator import ArchiveIterator as Warcio
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
+from tests.postcrawl.test_dedupe import run
 from tests.warc.judges import records_in
 
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
@@ -52,11 +53,7 @@ def packed(parts, how):
     return gzip.compress(b"".join(parts)) if how == "whole" else b"".join(parts)
 
 
-def convert(*words, code=ExitCode.OK):
-    words = ["warc", "convert", *map(str, words), "--workers=1", "--json"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == code, (done.output, done.exception)
-    return json.loads(done.stdout)
+convert = partial(run, "convert")
 
 
 @pytest.mark.parametrize("how", ["plain", "records", "whole"])

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import random
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,15 +14,10 @@ from click.testing import CliRunner
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from tests.postcrawl.conftest import OTHER, PAGE, date
+from tests.postcrawl.test_dedupe import run
 from tests.warc.samples import change_members
 
-
-def manifest(*words, code=ExitCode.OK):
-    """What the command printed as JSON."""
-    words = ["warc", "manifest", *map(str, words), "--workers=1", "--json"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == code, (done.output, done.exception)
-    return json.loads(done.stdout)
+manifest = partial(run, "manifest")
 
 
 def rows(directory):
