@@ -1,17 +1,12 @@
 """``frontier warc list`` and ``show``, on files of ours and of anybody."""
 
 import gzip
-import io
 import json
 import os
-import sys
-from contextlib import redirect_stderr
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
-from frontier.cli import main
 from frontier.cli.output import ExitCode
 from frontier.collection.captures_of import captures_of
 from frontier.collection.sources import Source
@@ -19,6 +14,7 @@ from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.records import MAX_HEAD
+from tests.harness import commands
 from tests.hostile.making import warc_bomb
 from tests.warc.samples import NOON, an_exchange
 
@@ -27,25 +23,10 @@ PACKED = gzip.compress("<p>caf\xe9</p>".encode("latin-1"), mtime=0)
 EVIL = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-A: \x1b[2Jx\r\n\r\n"
 
 
-class Out(io.TextIOWrapper):
-    """Standard output with its buffer, as a process has it."""
-
-
 def run(*words):
-    """Run ``frontier warc`` here; return its code, its bytes and its messages."""
-    given = ["frontier", "warc", *map(str, words)]
-    binary, err, code = io.BytesIO(), io.StringIO(), 0
-    out = Out(binary, encoding="utf-8", write_through=True)
-    with (
-        mock.patch.object(sys, "argv", given),
-        mock.patch.object(sys, "stdout", out),
-        redirect_stderr(err),
-    ):
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return code, binary.getvalue(), err.getvalue()
+    """Run ``frontier warc`` here; return its code, and what it said."""
+    done = commands.run("warc", *words)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -113,7 +94,7 @@ def test_captures_are_listed_and_chosen(warcs):
         assert [each["url"][-len(u) :] for each, u in zip(some, urls, strict=True)] == (
             urls
         )
-    text = run("list", warcs)[1].decode().splitlines()
+    text = run("list", warcs)[1].splitlines()
     assert len(text) == 5
     assert text[1].split()[1:4] == ["404", "text/html", "response"]
 
@@ -148,7 +129,7 @@ def test_show_finds_a_capture_by_url_record_id_and_offset(warcs):
 
     ((code, out, err),) = answers
     assert (code, err) == (ExitCode.OK, "")
-    lines = out.decode().splitlines()
+    lines = out.splitlines()
     assert lines[0] == "WARC/1.1"
     assert "WARC-Type: response" in lines
     assert "HTTP/1.1 404 x" in lines
@@ -159,34 +140,37 @@ def test_show_prints_the_last_of_several_captures_and_their_count(warcs):
     code, out, err = run("show", warcs, "http://example.com/0")
 
     assert code == ExitCode.OK
-    assert "WARC-Type: revisit" in out.decode()
-    assert out.decode().splitlines()[-1] == "(no body)"
+    assert "WARC-Type: revisit" in out
+    assert out.splitlines()[-1] == "(no body)"
     assert err.startswith("the last of 2")
 
 
 def test_records_that_are_no_captures_are_shown_by_their_id(warcs):
     _, out, _ = run("show", warcs, "http://example.com/1")
-    lines = out.decode().splitlines()
+    lines = out.splitlines()
     info = next(each for each in lines if each.startswith("WARC-Warcinfo-ID: "))
 
     code, out, _ = run("show", warcs, info.partition(": ")[2])
 
     assert code == ExitCode.OK
-    assert any(each.startswith("software: ") for each in out.decode().splitlines())
+    assert any(each.startswith("software: ") for each in out.splitlines())
 
 
 def test_output_has_no_terminal_control_characters(warcs):
     for words in (("show", warcs, "http://evil.example/"), ("list", warcs)):
         _, out, _ = run(*words)
-        text = out.decode()
+        text = out
         assert all(c.isprintable() or c in "\n\t" for c in text)
-    assert "owned" in run("show", warcs, "http://evil.example/")[1].decode()
-    png = run("show", warcs, "http://example.com/2")[1].decode()
+    assert "owned" in run("show", warcs, "http://evil.example/")[1]
+    png = run("show", warcs, "http://example.com/2")[1]
     assert "(9 bytes of image/png; see --raw)" in png
 
 
-def test_raw_are_the_bytes_as_they_are(warcs):
-    _, out, _ = run("show", warcs, "http://example.com/2", "--raw")
+def test_raw_are_the_bytes_as_they_are(warcs, tmp_path):
+    words = ("warc", "show", warcs, "http://example.com/2", "--raw")
+    with (tmp_path / "raw").open("wb") as file:
+        commands.run(*words, stdout=file)
+    out = (tmp_path / "raw").read_bytes()
 
     assert out.startswith(b"WARC/1.1\r\n")
     assert out.endswith(b"\r\n\r\n\x89PNG\r\n\x1a\n\0\r\n\r\n")
@@ -216,7 +200,7 @@ def test_a_file_of_another_tool_is_read_too(tmp_path, packed):
     for words in ((path, "http://a.example/2"), (f"{path}:{last['offset']}",)):
         code, out, err = run("show", *words)
         assert (code, err) == (ExitCode.OK, "")
-        assert out.decode().splitlines()[-1] == "abc2"
+        assert out.splitlines()[-1] == "abc2"
 
 
 def test_unreadable_file_is_reported_and_other_captures_are_listed(warcs):
@@ -252,7 +236,7 @@ def test_unreadable_file_is_reported_and_other_captures_are_listed(warcs):
 def test_error_is_one_line_with_its_exit_code(warcs, words, code):
     found, out, err = run(*(each.format(warcs) for each in words))
 
-    assert (found, out) == (code, b"")
+    assert (found, out) == (code, "")
     assert len(err.splitlines()) == 1
 
 
@@ -269,7 +253,7 @@ def test_no_record_at_that_place(warcs, offset):
 
     code, out, err = run("show", f"{path}:{offset}")
 
-    assert (code, out) == (ExitCode.INCOMPLETE, b"")
+    assert (code, out) == (ExitCode.INCOMPLETE, "")
     assert len(err.splitlines()) == 1
 
 
@@ -281,4 +265,4 @@ def test_a_bomb_costs_no_memory_to_speak_of(tmp_path):
 
     assert code == ExitCode.OK
     assert len(out) < 20 << 20
-    assert b"(cut after 4,194,304 bytes; see --raw)" in out
+    assert "(cut after 4,194,304 bytes; see --raw)" in out

@@ -1,20 +1,16 @@
-import contextlib
 import gzip
 import hashlib
-import io
 import json
 import multiprocessing
 import os
-import sys
 import zipfile
-from unittest import mock
 
-from frontier.cli import main
 from frontier.collection.import_ import Import, ImportConfig
 from frontier.collection.sources import sources
 from frontier.dedupe.digest_index import decode
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys
+from tests.harness import commands
 
 
 def digest(text):
@@ -148,19 +144,7 @@ class Index:
 
     def run(self, *arguments, cwd=None):
         """Run ``frontier collection`` here; return its code and what it said."""
-        out, err = io.StringIO(), io.StringIO()
-        words = ["frontier", "collection", *map(str, arguments)]
-        given = {"REDIS_URL": self.url, "FRONTIER_COLLECTION": self.name}
-        code = 0
-        with (
-            mock.patch.object(sys, "argv", words),
-            mock.patch.dict(os.environ, given),
-            contextlib.chdir(cwd or "."),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-        ):
-            try:
-                main()
-            except SystemExit as end:
-                code = int(end.code or 0)
-        return code, out.getvalue(), err.getvalue()
+        here = {"REDIS_URL": self.url, "FRONTIER_COLLECTION": self.name}
+        words = ("collection", *arguments)
+        done = commands.run(*words, cwd=cwd, env={**os.environ, **here})
+        return done.returncode, done.stdout, done.stderr
