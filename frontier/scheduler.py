@@ -164,6 +164,12 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         if self._sweeper is not None:
             await self._node.parts.wait(Part.quit)
             self._sweeper.cancel()
+            leaving = self._node.leaving
+            leaving.watch()
+            while not self._feed_files.flush():
+                if leaving.given_up.is_set():
+                    break
+                await asyncio.sleep(SWEEP)
             self._sweep(set())
         await self._session.close()
 

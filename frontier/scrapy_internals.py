@@ -404,11 +404,6 @@ def in_progress(crawler: Crawler) -> set[Request]:
     return slot.inprogress if slot is not None else set()
 
 
-AT_ONCE = 512
-"""Bytes that are written to a feed's file at once. No buffer of a file is smaller, and
-of what is no larger than itself it takes all or nothing."""
-
-
 class FeedFile(io.BufferedIOBase):
     """What is between an exporter and *raw*, the file that its feed's storage has made.
 
@@ -418,7 +413,12 @@ class FeedFile(io.BufferedIOBase):
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
+        below = getattr(raw, "raw", None)
+        # A buffer would not tell how much of what it was given it has lost.
+        self._takes = below if isinstance(below, io.RawIOBase) else raw
         self._waiting = bytearray()
+        self._taken = 0
+        """Bytes that the disk has taken of what `flush` has not yet written."""
 
     @override
     def writable(self) -> bool:
@@ -449,11 +449,20 @@ class FeedFile(io.BufferedIOBase):
     @override
     def flush(self) -> None:
         while self._waiting:
-            some = bytes(self._waiting[:AT_ONCE])
-            count = self.raw.write(some)
-            del self._waiting[: len(some) if count is None else count]
+            count = self._takes.write(bytes(self._waiting))
+            count = len(self._waiting) if count is None else count
+            del self._waiting[:count]
+            self._taken += count
+        self._taken = 0
         if not self.raw.closed:
             self.raw.flush()
+
+    def cut(self) -> None:
+        """Drop what the disk has not taken, and the half of an item that it has."""
+        self._waiting.clear()
+        with contextlib.suppress(OSError):
+            self._takes.seek(-self._taken, os.SEEK_CUR)
+            self._takes.truncate()
 
 
 def keep_items(storage: Any) -> None:
@@ -466,6 +475,7 @@ def keep_items(storage: Any) -> None:
             file.flush()
         except OSError as error:
             failure = error
+            file.cut()
         await ensure_awaitable(before_store(file.raw))  # as much as there is
         if failure is not None:
             raise failure

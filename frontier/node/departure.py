@@ -81,7 +81,8 @@ class Leaving:
 
     def watch(self) -> None:
         """From now on wait for disk and store, but not for ever."""
-        self._watching = asyncio.create_task(self._watch())
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
         """Give up when one of them has failed for `CLOSE_TIMEOUT`.
@@ -114,8 +115,7 @@ class Leaving:
     async def leave(self) -> None:
         """Store what is done, give back what is not, leave the crawl."""
         self._node.inbox.stopped = True
-        if self._watching is None:
-            self.watch()
+        self.watch()
         is_stored = await self._store_in_time()
         if self._watching is not None:
             self._watching.cancel()
