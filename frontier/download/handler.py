@@ -41,6 +41,7 @@ from frontier.download.hops import Hops
 from frontier.download.outcomes import LeaseGone, outcome_of
 from frontier.download.politeness import LOST
 from frontier.download.wire import Connections, Wire
+from frontier.node.process_stats import nears_file_limit
 from frontier.scrapy_internals import BaseAgent, BaseHandler, wrap_twisted_exceptions
 from frontier.session.session import session_of
 
@@ -231,7 +232,14 @@ class _Pool:
         made: Deferred[Any] = self._pool.getConnection(key, endpoint)
         if self._checked is not None:
             made.addCallback(self._checked.permitted)
-        return made.addCallback(_Wired, self._guard, self._wire)
+        return made.addCallback(self._wired)
+
+    def _wired(self, connection: Any) -> _Wired:
+        """Wrap *connection*; end idle ones while files are left to resolve names."""
+        new = getattr(connection, "transport", None)  # one that was idle has none
+        if new is not None and nears_file_limit(new.fileno()):
+            self._pool.closeCachedConnections()
+        return _Wired(connection, self._guard, self._wire)
 
 
 class _Wired:

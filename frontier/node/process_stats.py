@@ -67,6 +67,12 @@ def raise_file_limit(requests: int) -> None:
         )
 
 
+def nears_file_limit(file: int) -> bool:
+    """Whether *file*, just opened, is one of the last that this process may open."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 0 < limit - FILES // 2 <= file
+
+
 class ProcessStats:
     """Measures the process of one node."""
 

@@ -1,6 +1,7 @@
 """The moment between a connection that is made and a request that is written."""
 
 import asyncio
+import resource
 import socket
 import weakref
 from types import SimpleNamespace
@@ -86,6 +87,25 @@ async def test_a_request_whose_lease_has_ended_is_not_written(connected):
         await answer.asFuture(asyncio.get_running_loop())
     assert one.came == b""
     assert one.ours.fileno() == -1
+
+
+@pytest.mark.parametrize(("more", "times"), [(32, 1), (33, 0)])
+def test_idle_connections_end_while_files_are_left_for_names(connected, more, times):
+    one, ends = connected(Protocol()), []
+    one.protocol.makeConnection(one.transport)
+    real = SimpleNamespace(
+        getConnection=lambda *_: succeed(one.protocol),
+        closeCachedConnections=lambda: ends.append("of idle ones"),
+        persistent=True,
+    )
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = (one.ours.fileno() + more, limits[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, few)
+    try:
+        _Pool(real, print, None).getConnection("key", "endpoint")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert len(ends) == times
 
 
 def test_a_request_that_is_answered_is_not_kept_until_garbage_is_collected():
