@@ -77,10 +77,11 @@ def explain(given: ExplainOptions) -> Shown:
 
         crawl = given.stored(store)
         subject = _subject(Identities(crawl), given.url.strip(), crawl.config)
-        files = find(given.logs, places, crawl.keys)
+        facts = look(store, crawl, subject, step)
+        files = find(given.logs, places, crawl.keys, facts.crawl.nodes)
         known = Known(
             subject,
-            look(store, crawl, subject, step),
+            facts,
             read_logs(files.logs, subject, step),
             look_into(
                 subject,

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.explain.files import Gap
+from frontier.explain.files import GIVE, Gap
 from frontier.explain.in_logs import MOST_SEEDS
 from frontier.explain.in_store import DEAD, READY, RESERVED, STARTED, WAITING
 from frontier.model import frozen
@@ -223,7 +223,7 @@ def explain(k: Known) -> Explanation:
         k.is_fetched,
         not any(gap.decides for gap in gaps),
         best.answer,
-        best.next,
+        best.next or next((gap.how for gap in gaps if gap.decides), ""),
         [one for one in found if one.step],
         gaps,
     )
@@ -244,6 +244,9 @@ def _gaps(k: Known, best: Finding) -> Iterator[Gap]:
     if k.logs.wrong:
         what = f"{k.logs.wrong:,} lines of crawl logs, which are damaged"
         yield Gap(what, "look into the files", decides=is_unsure)
+    if best.reason == "done" and not any(gap.decides for gap in k.gaps):
+        what = "the crawl log that has its line: none that was found has it"
+        yield Gap(what, GIVE, decides=True)
     if best.reason != "not_found":
         return
     scope = _in_scope(k)

@@ -18,6 +18,7 @@ from frontier.files import OPEN
 from frontier.model import frozen, mutable
 from frontier.postcrawl.files import below
 from frontier.remote_files import open_file, path_of
+from frontier.status.text import counted
 from frontier.status.validate import printable
 from frontier.warc.births import birth_of
 from frontier.warc.cdxj_sidecar import SUFFIX as INDEX
@@ -25,8 +26,9 @@ from frontier.warc.crawl_log import SUFFIX as LOG
 from frontier.warc.file_rotation import safe_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from frontier.status.snapshot import Nodes
     from frontier.store.keys import CrawlKeys
 
 T = TypeVar("T")
@@ -35,9 +37,9 @@ KEPT = 20
 WARCS = (".warc.gz", ".warc", ".warc.zst")
 OTHERS = (".wacz", ".arc", ".arc.gz", ".cdx", ".cdx.gz", ".cdxj.gz")
 """Endings of files that may mention the URL but are not looked at."""
-_OURS = re.compile(
-    r"(.+)-[0-9]{17}-[0-9]{5,}-.+\.(?:crawl\.log|cdxj|warc)(?:\.gz)?(?:\.open)?"
-)
+_OURS = re.compile(r"(.+)-[0-9]{17}-[0-9]{5,}-(.+?)\.(?:crawl\.log|cdxj|warc)(?:\..+)?")
+GIVE = "give their directories with --warcs, or run it there"
+"""What to do about files that are not here."""
 
 
 @frozen
@@ -61,10 +63,13 @@ class CrawlFiles:
     gaps: list[Gap] = field(default_factory=list)
 
 
-def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFiles:
+def find(
+    logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys, nodes: Nodes
+) -> CrawlFiles:
     """The crawl logs at the places *logs*, and the files of all kinds at *warcs*.
 
-    Only files of the crawl of *keys*, and files that name no crawl.
+    Only files of the crawl of *keys*, and files that name no crawl. What is missing of
+    its *nodes* is a gap.
 
     Raises:
         ConfigurationError: A URL is not one of files, or its package is not installed.
@@ -106,6 +111,7 @@ def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFil
         what = f"{len(unread):,} files of kinds that are not read, as {unread[0]}"
         how = "unzip WACZ, frontier warc convert ARC, gunzip CDXJ; a CDX is not needed"
         found.gaps.append(Gap(what, how, decides=True))
+    found.gaps += _missing([*found.logs, *found.warcs, *found.indexes], nodes)
     for what, some, option in (
         ("crawl logs", found.logs, "--logs DIR"),
         ("WARC files", [*found.warcs, *found.indexes], "--warcs DIR|URL"),
@@ -118,6 +124,24 @@ def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFil
             how = f"name them with {option}, those of other nodes' machines too"
             found.gaps.append(Gap(text, how, decides=True))
     return found
+
+
+def _missing(paths: Iterable[Path], nodes: Nodes) -> Iterator[Gap]:
+    """The nodes that sent requests, and of which no file is among *paths*."""
+    names = (_OURS.fullmatch(path.name) for path in paths)
+    there = {name[2] for name in names if name is not None}
+    missing: dict[str, list[str]] = {}
+    for node, did in sorted(nodes.figures.items()):
+        if did.requests and safe_name(node) not in there:
+            missing.setdefault(did.machine, []).append(node)
+    for machine, some in missing.items():
+        where = f" on {machine}" if machine else ""
+        what = f"WARC files and crawl logs of {', '.join(some)}{where}"
+        yield Gap(printable(what), GIVE, decides=True)
+    gone = nodes.gone - len(there - {*map(safe_name, nodes.figures)})
+    if gone > 0:
+        whose = f"{counted(gone, 'node')} that left long ago"
+        yield Gap(f"WARC files and crawl logs of {whose}", GIVE, decides=True)
 
 
 def _below(place: str, gaps: list[Gap]) -> Iterator[Path]:

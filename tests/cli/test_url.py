@@ -52,6 +52,7 @@ class Crawl:
             config = Config.from_settings(
                 {**settings, "FRONTIER_NAMESPACE": self.keys.namespace}
             )
+            self.node = config.node_id
             archive = Archive(config, self.store, "one-1", settings)
             await archive.enter()
             for exchange in exchanges:
@@ -135,6 +136,30 @@ def test_missing_logs_and_warcs_are_reported_as_not_looked_at(crawl, explain, tm
     assert "no WARC files of the crawl were found (empty, gone)" in told
     made.archive(attempts=[Attempt(f"{HOME}x", -9998, 0.0, NOON, LINK)])
     assert explain(f"{HOME}x")["reason"] == "robots"
+
+
+def test_a_url_whose_node_has_its_files_elsewhere_is_not_sure_and_says_where(
+    crawl, explain
+):
+    made = crawl()
+    made.push(f"{HOME}x")
+    made.store.call(Call.command("DEL", made.part().ready("0:a.example")))
+    made.archive([an_exchange(url=f"{HOME}y", found=LINK)])
+    report = json.dumps({"opened": 1.0, "requests": 1, "machine": "m2"})
+    gaps = []
+    for node in ("node-2", made.node):
+        made.store.call(Call.command("HSET", made.keys.reports(), node, report))
+
+        unsure = explain(f"{HOME}x")
+
+        assert (unsure["reason"], unsure["sure"]) == ("done", False)
+        assert unsure["next"] == "give their directories with --warcs, or run it there"
+        gaps += [[gap["what"] for gap in unsure["not_looked_at"] if gap["decides"]]]
+        made.store.call(Call.command("DEL", made.keys.reports()))
+    assert gaps == [
+        ["WARC files and crawl logs of node-2 on m2"],
+        ["the crawl log that has its line: none that was found has it"],
+    ]
 
 
 def test_files_of_kinds_that_are_not_read_are_named_with_what_to_do(

@@ -11,6 +11,7 @@ from frontier.explain.in_archive import BLOCK, look_into
 from frontier.explain.in_logs import read_logs
 from frontier.explain.in_store import Subject
 from frontier.model import Attempt, Found
+from frontier.status.snapshot import Nodes
 from frontier.store.keys import CrawlKeys
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.crawl_log import CrawlLog, entry_of
@@ -139,7 +140,7 @@ def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
     server = Server(tmp_path)
     try:
         urls = [server.url(path.name) for path in sorted(tmp_path.iterdir())]
-        files = find([], urls, CrawlKeys("frontier", "one-1"))
+        files = find([], urls, CrawlKeys("frontier", "one-1"), Nodes.of({}, {}))
         robots = "http://a.example/robots.txt"
         facts = look_into(subject(URL), robots, files.warcs, files.indexes)
         logs = read_logs(files.logs, subject(URL))
