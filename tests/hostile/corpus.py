@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from frontier.cli.output import ExitCode
 from tests.harness import commands
 
 INPUTS = Path(__file__).parent / "inputs"
@@ -151,6 +152,12 @@ class Given:
         env = {**os.environ, **{name: value for name, value in here.items() if value}}
         done = commands.run(*words, env=env, given=given)
         return Said(done.returncode, "" if raw else done.stdout, done.stderr)
+
+    def incomplete(self, *words):
+        """What a command says that has to leave something out."""
+        said = self.command(*words)
+        assert said.code == ExitCode.INCOMPLETE, said
+        return said
 
     @cached_property
     def store(self):

@@ -9,14 +9,13 @@ from tests.hostile.making import manifest, nested, record, resource, wacz, warc
 
 def imported(given, text, *words):
     path = given.file("all.json", text)
-    return given.command("collection", "import", path, *words)
+    return given.incomplete("collection", "import", path, *words)
 
 
 @hostile("manifest/names-a-file-outside")
 def _(given):
     bait = given.bait("secret.wacz")
     said = imported(given, manifest({"path": str(bait)}))
-    assert said.code == ExitCode.INCOMPLETE
     assert "names a file outside" in said.err
 
 
@@ -24,7 +23,6 @@ def _(given):
 def _(given):
     given.bait("secret.wacz")
     said = imported(given, manifest({"path": "sub/../../bait/secret.wacz"}))
-    assert said.code == ExitCode.INCOMPLETE
     assert "names a file outside" in said.err
 
 
@@ -32,7 +30,6 @@ def _(given):
 def _(given):
     (given.directory / "link.wacz").symlink_to(given.bait("secret.wacz"))
     said = imported(given, manifest({"path": "link.wacz"}))
-    assert said.code == ExitCode.INCOMPLETE
     assert "names a file outside" in said.err
 
 
@@ -40,7 +37,6 @@ def _(given):
 def _(given):
     (given.directory / "sub").symlink_to(given.bait("secret.wacz").parent)
     said = imported(given, manifest({"path": "sub/secret.wacz"}))
-    assert said.code == ExitCode.INCOMPLETE
     assert "names a file outside" in said.err
 
 
@@ -48,15 +44,13 @@ def _(given):
 def _(given):
     (given.directory / "a.wacz").symlink_to("b.wacz")
     (given.directory / "b.wacz").symlink_to("a.wacz")
-    said = imported(given, manifest({"path": "a.wacz"}))
-    assert said.code == ExitCode.INCOMPLETE
+    imported(given, manifest({"path": "a.wacz"}))
 
 
 @hostile("manifest/a-file-url")
 def _(given):
     bait = given.bait("secret.wacz")
     said = imported(given, manifest({"path": f"file://{bait}"}))
-    assert said.code == ExitCode.INCOMPLETE
     assert "only http, https and s3" in said.err
 
 
@@ -78,7 +72,6 @@ ODD = {
 @hostile_each("manifest", ODD)
 def _(given, text):
     said = imported(given, text)
-    assert said.code == ExitCode.INCOMPLETE
     assert "all.json" in said.err
 
 
@@ -111,7 +104,6 @@ ENTRIES = {
 def _(given, entry):
     good = wacz(given.directory / "good.wacz")
     said = imported(given, manifest(entry, resource(good)))
-    assert said.code == ExitCode.INCOMPLETE
     assert "left out" in said.err
     assert given.imported == 1  # the other one is there
 
@@ -119,8 +111,7 @@ def _(given, entry):
 @hostile("manifest/a-thousand-files-that-are-missing")
 def _(given):
     entries = [{"path": f"{n}.wacz"} for n in range(1_000)]
-    said = imported(given, manifest(*entries))
-    assert said.code == ExitCode.INCOMPLETE
+    imported(given, manifest(*entries))
 
 
 @hostile("manifest/of-itself-fifty-times")
@@ -129,7 +120,6 @@ def _(given):
     entries = [{"path": p} for p in ("all.json", "./all.json", "link.json") * 16]
     (given.directory / "link.json").symlink_to("all.json")
     said = imported(given, manifest(*entries, resource(good)))
-    assert said.code == ExitCode.INCOMPLETE
     assert "a manifest in a manifest; import it separately" in said.err
     assert given.imported == 1
 
@@ -138,7 +128,6 @@ def _(given):
 def _(given):
     good = wacz(given.directory / "good.wacz")
     said = imported(given, manifest(resource(good, size=1)))
-    assert said.code == ExitCode.INCOMPLETE
     assert "its manifest says 1" in said.err
 
 
@@ -146,7 +135,6 @@ def _(given):
 def _(given):
     good = wacz(given.directory / "good.wacz")
     said = imported(given, manifest(resource(good, hash="0" * 64)), "--verify")
-    assert said.code == ExitCode.INCOMPLETE
     assert "its SHA-256 is" in said.err
 
 
@@ -161,7 +149,6 @@ def _(given):
 def _(given):
     given.file(os.fsdecode(b"w/\xff\xfe.warc.gz"), warc(record()))
     given.file("w/good.warc.gz", warc(record()))
-    said = given.command("collection", "import", given.directory / "w")
-    assert said.code == ExitCode.INCOMPLETE
+    said = given.incomplete("collection", "import", given.directory / "w")
     assert "its name is not UTF-8" in said.err
     assert given.imported == 1
