@@ -248,6 +248,12 @@ class Cluster:
         """Run ``frontier`` on the store to its end, in this process."""
         return commands.run(*words, *self.where, **{"cwd": ROOT, **options})
 
+    def do(self, *words, **options):
+        """The same, of what has to succeed."""
+        done = self.ask(*words, **options)
+        assert done.returncode == 0, done.stderr
+        return done
+
     def crawl(self, *words, **options):
         """Run ``frontier crawl run`` to its end; its process starts others."""
         process = self.command("crawl", "run", *words, **options)

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import partial
 
 import pytest
 from conftest import HELD
@@ -47,13 +48,7 @@ def project(tmp_path):
 @pytest.fixture
 def frontier(cluster):
     """Run ``frontier seen`` on the cluster's store."""
-
-    def run(*arguments, **options):
-        done = cluster.ask("seen", *arguments, **options)
-        assert done.returncode == 0, done.stderr
-        return done
-
-    return run
+    return partial(cluster.do, "seen")
 
 
 def fetched(server, since=0):

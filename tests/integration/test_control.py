@@ -154,8 +154,7 @@ def test_a_limit_that_is_set_ends_a_crawl_that_had_none(serve, cluster):
     start(cluster, server, *BOTH, ROBOTSTXT_OBEY="False")
     cluster.share("site-1")
     assert cluster.ask("crawl", "pause").returncode == 0
-    done = cluster.ask("crawl", "set", "CLOSESPIDER_PAGECOUNT=50", "DEPTH_LIMIT=9")
-    assert done.returncode == 0, done.stderr
+    cluster.do("crawl", "set", "CLOSESPIDER_PAGECOUNT=50", "DEPTH_LIMIT=9")
     assert cluster.ask("crawl", "resume").returncode == 0
     server.delay = 0.02
 

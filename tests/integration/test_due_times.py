@@ -130,8 +130,7 @@ def test_two_nodes_fetch_what_is_due_in_time_though_one_is_killed(cluster, crawl
     until(lambda: len(site.asked) > 20, "a few pages")
     cluster.kill("node-1")
     in_flight = set(cluster.reserved("due-1"))
-    done = cluster.ask("node", "remove", "node-1", "--force")
-    assert done.returncode == 0, done.stderr
+    cluster.do("node", "remove", "node-1", "--force")
 
     assert cluster.wait("node-2") == [0]
     over = time.time()
@@ -206,10 +205,9 @@ def test_waiting_requests_are_shown_and_survive_a_lost_store(
     assert cluster.nodes["node-1"].poll() is None
     cluster.kill("node-1")
     cluster.lose_store()
-    done = cluster.ask(
+    done = cluster.do(
         "crawl", "rebuild", "--json", "--crawl=due-1", f"--journal={journal}"
     )
-    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["waiting"] == 16
     crawl.start("node-2")
 

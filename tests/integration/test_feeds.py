@@ -64,8 +64,7 @@ class Followed:
 
     def status(self):
         """What ``frontier feeds status`` says of the first site."""
-        done = self.cluster.ask("feeds", "status", "--json")
-        assert done.returncode == 0, done.stderr
+        done = self.cluster.do("feeds", "status", "--json")
         return json.loads(done.stdout)["sites"][0]
 
     def fetched(self):
@@ -309,8 +308,7 @@ def test_articles_that_fail_when_announced_are_fetched_later_and_once(
     until(newspaper.has_all, "the next ones")
     followed.ends_a_round(2)
     again = newspaper.site.url("/5")
-    done = followed.cluster.ask("feeds", "refetch", again)
-    assert done.returncode == 0, done.stderr
+    followed.cluster.do("feeds", "refetch", again)
     until(lambda: newspaper.had(5) == 2, "the article that was asked for")
     followed.ends_a_round(2)
     unknown = followed.cluster.ask("feeds", "refetch", "http://other.example/")

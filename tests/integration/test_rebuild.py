@@ -13,8 +13,7 @@ def rebuild(cluster, *journals, **options):
     words = ["crawl", "rebuild", "--json", "--crawl", "site-1"]
     words += [f"--journal={directory}" for directory in journals]
     words += [f"--{name}={value}" for name, value in options.items()]
-    done = cluster.ask(*words)
-    assert done.returncode == 0, done.stderr
+    done = cluster.do(*words)
     return json.loads(done.stdout)
 
 
@@ -105,8 +104,7 @@ def test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone(
         ["crawl", "end", "--discard", "--crawl", "named", "--yes"],
         ["crawl", "delete", "--crawl", "named", "--yes"],
     ):
-        done = cluster.ask(*words)
-        assert done.returncode == 0, (words, done.stderr)
+        done = cluster.do(*words)
     assert "journal" in done.stdout
     before = len(server.requests().entries)
 
@@ -135,8 +133,7 @@ def test_node_refuses_a_crawl_whose_store_is_lost_until_rebuilt(
     assert "frontier crawl rebuild --crawl named --journal" in cluster.text_of("node-2")
     assert len(server.requests().entries) == before
 
-    done = cluster.ask("crawl", "rebuild", "--crawl", "named", f"--journal={journal}")
-    assert done.returncode == 0, done.stderr
+    cluster.do("crawl", "rebuild", "--crawl", "named", f"--journal={journal}")
     cluster.start(
         "node-3", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
     )
@@ -211,8 +208,7 @@ def test_each_job_finds_its_own_crawl_again(serve, cluster, tmp_path):
     server.go_on()
     for number, journal in enumerate(journals.values(), 1):
         words = ["crawl", "rebuild", "--crawl", f"site-{number}"]
-        done = cluster.ask(*words, "--journal", str(journal))
-        assert done.returncode == 0, done.stderr
+        cluster.do(*words, "--journal", str(journal))
 
     start("node-4", server.seeds[1], journals["node-2"])
     assert cluster.wait("node-4") == [0]
