@@ -449,8 +449,12 @@ class FeedFile(io.BufferedIOBase):
     @override
     def flush(self) -> None:
         while self._waiting:
-            count = self._takes.write(bytes(self._waiting))
-            count = len(self._waiting) if count is None else count
+            if self._takes is self.raw:  # a storage's own, which may keep what it gets
+                count = self.raw.write(bytes(self._waiting)) or len(self._waiting)
+            else:
+                count = self._takes.write(self._waiting)
+            if count is None:
+                raise BlockingIOError(errno.EAGAIN, "it takes nothing just now")
             del self._waiting[:count]
             self._taken += count
         self._taken = 0
@@ -460,7 +464,7 @@ class FeedFile(io.BufferedIOBase):
     def cut(self) -> None:
         """Drop what the disk has not taken, and the half of an item that it has."""
         self._waiting.clear()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):
             self._takes.seek(-self._taken, os.SEEK_CUR)
             self._takes.truncate()
 
