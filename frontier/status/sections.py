@@ -395,10 +395,11 @@ def _missing(watched: Watched, when: When) -> Iterator[Alert]:
     from frontier.status.membership_log import LOST, said_of
 
     crawl = watched.crawl
+    others = any(node.state == "live" for node in crawl.nodes)
+    then = "the others take its partitions" if others else "no heartbeat arrives"
     for node in crawl.nodes:
         if node.state == "silent":
-            text = f"{node.node_id} is silent: the others take its partitions"
-            yield Alert(WARN, text)
+            yield Alert(WARN, f"{node.node_id} is silent: {then}")
         figures = node.figures
         if node.state == "live" and figures is not None and figures.busy_seconds:
             what = figures.busy_url or "something that is not a callback"

@@ -458,11 +458,15 @@ def test_a_report_says_how_files_of_killed_nodes_are_closed(crawl, create, print
     assert line in printed(crawl, *names)
 
 
-def test_the_lease_of_its_nodes_says_who_is_silent(crawl, create, look, join, db):
+def test_the_lease_of_its_nodes_says_who_is_silent(
+    crawl, create, look, join, db, printed
+):
     create(crawl)
     join(crawl, "a", ago=20)
+    assert "the others take" not in printed(crawl)
     join(crawl, "b", ago=20, own=" process 1 60000")
     assert [node.state for node in look(crawl).nodes] == ["silent", "live"]
+    assert "a is silent: the others take its partitions" in printed(crawl)
 
     db("HSET", crawl.meta(), "ttl_ms", 60_000)
     assert [node.state for node in look(crawl).nodes] == ["live", "live"]
