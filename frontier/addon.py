@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 # First: importing this makes Scrapy look at the source of everything on the stack and
 # at every module (`create_deprecated_class`); later on, that would take 0.1 s.
@@ -55,8 +55,6 @@ from frontier.settings.config import Config
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from frontier.download.outcomes import (
     outcome_of,
 )
 from frontier.errors import BodyArchivedOnly, FrontierError
-from frontier.model import Attempt
+from frontier.model import Attempt, Exchange
 from frontier.node.imported import Imported
 from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import (
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.model import Exchange
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ import contextlib
 import logging
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import signals
 from scrapy.dupefilters import RFPDupeFilter
@@ -50,7 +50,6 @@ from frontier.urls.partition import partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Self
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler

@@ -20,7 +20,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
@@ -29,7 +29,6 @@ from frontier.model import mutable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import IO, BinaryIO
 
 JSON_LINES = {".jsonl", ".jl", ".jsonlines", ".ndjson"}
 CSV = ".csv"

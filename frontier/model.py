@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar, dataclass_transform
+from typing import IO, TYPE_CHECKING, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from concurrent.futures import Future
-    from typing import IO
 
 T = TypeVar("T")
 _BLOCK = 1 << 20

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, NotConfigured
 
-from frontier.cluster.seed_lock import DONE, TAKEN
+from frontier.cluster.seed_lock import DONE, TAKEN, SeedLock
 from frontier.errors import CoordinationError, StoreError, WriterStopped
 from frontier.node.ends import START_FAILED, UNDONE
 from frontier.queue.reserve import deadly_in
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.cluster.seed_lock import SeedLock
 
 logger = logging.getLogger(__name__)
 

@@ -55,7 +55,7 @@ from frontier.urls.canon.surt import (
     normal_path,
     unescape_repeatedly,
 )
-from frontier.warc.reader import Head, Source, http_head, unchunked
+from frontier.warc.reader import Found, Head, Source, http_head, unchunked
 from frontier.warc.records import (
     digits,
     escaped,
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
 
     from frontier.model import Exchange, Stored
     from frontier.urls.canon.rulesets import RuleSet
-    from frontier.warc.reader import Found
 
 QUERY_LIMIT = 4096
 """The most characters of a body's query that an index has."""

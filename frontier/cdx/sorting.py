@@ -11,7 +11,7 @@ import errno
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
-from frontier.cdx.lines import sort_key
+from frontier.cdx.lines import Capture, sort_key
 from frontier.dedupe.digest import in_hex
 from frontier.files import FILE_MODE, creating
 from frontier.warc.records import digits
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from frontier.cdx.lines import Capture
 
 BATCH = 1_000
 """Rows that are put into the file at once."""

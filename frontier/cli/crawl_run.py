@@ -29,23 +29,21 @@ from frontier.recrawl.rules import rules_file
 from frontier.recrawl.schedule import Kind, schedule_of
 from frontier.session.launch import VARIABLE, joins_only, launched
 from frontier.session.node_processes import NodeProcesses, free_ids
-from frontier.session.projects import FEEDS
+from frontier.session.projects import FEEDS, Project
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.sections import one_line
 from frontier.status.snapshot import crawl_entered
 from frontier.status.text import counted, duration, first_of
 from frontier.status.validate import printable
-from frontier.status.watch import Watch
+from frontier.status.watch import Watch, Watched
 from frontier.store.address import ENVIRONMENT
 from frontier.store.calls import Call, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from frontier.session.projects import Project
     from frontier.status.views import CrawlSnapshot
-    from frontier.status.watch import Watched
 
 
 SITE, FOLLOWER = "site", "feeds"

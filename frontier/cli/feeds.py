@@ -10,7 +10,7 @@ from rich.text import Text
 from frontier.cli.command import Commands, Output, argument, flag, option, options
 from frontier.cli.output import Shown
 from frontier.errors import ConfigurationError
-from frontier.feeds.model import DEFAULT_WAIT, parse_wait
+from frontier.feeds.model import DEFAULT_WAIT, Site, parse_wait
 from frontier.feeds.sources import VARIABLE, source_of
 from frontier.settings.live_source import File
 from frontier.status.text import duration
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.feeds.model import Site
     from frontier.feeds.model import Sites as Source
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from frontier.cli.output import Rows, facts, table
 from frontier.model import frozen
-from frontier.status.sections import INFO, Row, alerts, sections
+from frontier.status.sections import INFO, Row, Section, alerts, sections
 from frontier.status.text import duration, size
 from frontier.status.text import local_moment as when
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from frontier.status.sections import Section
     from frontier.status.views import CrawlSnapshot
     from frontier.status.watch import Watched
 

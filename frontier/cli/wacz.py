@@ -16,14 +16,13 @@ from frontier.cli.command import (
     options,
 )
 from frontier.cli.output import ExitCode, Shown, bar, complain
-from frontier.errors import ConfigurationError, NotFound
+from frontier.errors import BadWarc, ConfigurationError, NotFound
 from frontier.files import mode_of_environment
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from frontier.errors import BadWarc
     from frontier.wacz.create import Made, Options
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import ConfigurationError, CrawlClosed, KeyDamaged, UnknownCrawl
 from frontier.model import frozen
 from frontier.settings.live import LIVE, QUOTAS, value_of
-from frontier.store.client import Call
+from frontier.store.client import Argument, BlockingStore, Call
 from frontier.urls.exclusions import HOST, Exclusions, Rule, rule_of
 from frontier.urls.partition import host_of
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from frontier.seen.seen_set import StoredCrawl
-    from frontier.store.client import Argument, BlockingStore
     from frontier.store.keys import CrawlKeys
 
 PAUSED, RESUMED = "paused", "resumed"

@@ -27,8 +27,8 @@ from frontier.errors import (
     NoCrawlYet,
     RunOver,
 )
-from frontier.store.calls import batches
-from frontier.store.client import Argument, Call
+from frontier.store.calls import Run, batches
+from frontier.store.client import Argument, BlockingStore, Call
 from frontier.store.keys import (
     SCHEMA,
     CrawlKeys,
@@ -39,9 +39,6 @@ from frontier.store.keys import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-
-    from frontier.store.calls import Run
-    from frontier.store.client import BlockingStore
 
     Claim = Callable[[CrawlKeys], Awaitable[bool]]
 

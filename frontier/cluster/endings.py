@@ -13,18 +13,12 @@ always holds:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from frontier.cluster.crawls import CANCELED, ENDED, FINISHED, LIMIT, OPEN, job_in
 from frontier.cluster.membership import live_in
 from frontier.errors import CrawlClosed, CrawlInUse, CrawlLost, InUse, KeyDamaged
-from frontier.store.calls import NOW, Command, Condition, milliseconds
-from frontier.store.client import Call
+from frontier.store.calls import NOW, Command, Condition, Run, milliseconds
+from frontier.store.client import Argument, BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, is_same
-
-if TYPE_CHECKING:
-    from frontier.store.calls import Run
-    from frontier.store.client import Argument, BlockingStore
 
 
 async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:

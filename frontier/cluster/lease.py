@@ -28,14 +28,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease, frozen
-from frontier.store.calls import batches
+from frontier.store.calls import Run, batches
 from frontier.store.client import Argument, Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from frontier.cluster.membership import Membership
-    from frontier.store.calls import Run
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
 BATCH = 256

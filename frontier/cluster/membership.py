@@ -38,15 +38,13 @@ from frontier.cluster.crawls import STATES
 from frontier.cluster.ring import Ring
 from frontier.errors import CrawlLost, InUse, KeyDamaged, NodeReplaced, NotFound
 from frontier.model import Member, frozen
-from frontier.store.calls import batches
-from frontier.store.client import Argument, Call
+from frontier.store.calls import Run, batches
+from frontier.store.client import Argument, BlockingStore, Call
 from frontier.store.damage import number_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from frontier.store.calls import Run
-    from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
 

@@ -19,16 +19,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CrawlClosed, CrawlLost
-from frontier.store.calls import NOW, Call, Later
-from frontier.store.keys import is_same
+from frontier.store.calls import NOW, Argument, Call, Command, Condition, Later
+from frontier.store.keys import CrawlKeys, is_same
 from frontier.store.lock import hold_calls, is_held, release_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from frontier.store.calls import Argument, Command, Condition
     from frontier.store.client import BlockingStore
-    from frontier.store.keys import CrawlKeys
 
 YOURS, TAKEN, DONE, CLOSED = "yours", "taken", "done", "closed"
 """The lock is the caller's, or another's; or a node has loaded the list, or the crawl

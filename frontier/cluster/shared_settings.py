@@ -7,13 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.settings.config import PREFIX
+from frontier.settings.config import PREFIX, Config
 from frontier.urls.canon.rulesets import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.settings.config import Config
 
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
 """Scrapy's setting for what tells requests apart."""

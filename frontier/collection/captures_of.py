@@ -28,7 +28,7 @@ from frontier.cdx.lines import (
     paired,
     read_line,
 )
-from frontier.collection.sources import Kind
+from frontier.collection.sources import Kind, Source
 from frontier.dedupe.digest import ALGORITHM, parse, spelled
 from frontier.dedupe.digest_index import is_date
 from frontier.errors import BadWarc, SourceBroken
@@ -36,14 +36,11 @@ from frontier.files import require_ratio
 from frontier.postcrawl.payload import payload_in
 from frontier.remote_files import is_here, open_file, path_of, state_of
 from frontier.wacz.layout import CDX, UNSOUND
-from frontier.warc.reader import GZIP, pulled_from
+from frontier.warc.reader import GZIP, Found, pulled_from
 from frontier.warc.records import MAX_URL, digits, target_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from frontier.collection.sources import Source
-    from frontier.warc.reader import Found
 
     Wrong = Callable[[str, bytes, Exception], None]
 

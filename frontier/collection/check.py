@@ -18,12 +18,11 @@ from frontier.collection.summary import COUNTS, counted, names, scanned
 from frontier.dedupe.digest_index import decode
 from frontier.model import mutable
 from frontier.status.validate import printable
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
 
 EXAMPLES = 3

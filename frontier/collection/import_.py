@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from itertools import islice
 from typing import IO, TYPE_CHECKING
@@ -30,14 +30,12 @@ from frontier.collection.summary import counted, filename, names, note_change
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
 from frontier.model import frozen, mutable
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from frontier.collection.sources import Source
-    from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
 
     Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]

@@ -36,14 +36,11 @@ from frontier.collection.summary import (
 from frontier.dedupe.digest_index import decode
 from frontier.errors import CollectionInUse, ConfigurationError
 from frontier.model import frozen
-from frontier.store.client import Call
-from frontier.store.keys import round_of
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CollectionKeys, round_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import CollectionKeys
 
 
 @frozen

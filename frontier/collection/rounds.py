@@ -26,22 +26,18 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from frontier.dedupe.digest_index import decode, encode
+from frontier.dedupe.digest_index import Entry, decode, encode
 from frontier.errors import CollectionInUse, CrawlCanceled, KeyDamaged, NotUncommitted
-from frontier.store.client import Call
-from frontier.store.keys import collection_keys, round_id, round_of
+from frontier.store.client import Argument, BlockingStore, Call
+from frontier.store.keys import CollectionKeys, collection_keys, round_id, round_of
 from frontier.store.lock import hold_calls, is_held, release_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Self
 
-    from frontier.dedupe.digest_index import Entry
     from frontier.model import Original
-    from frontier.store.client import Argument, BlockingStore
-    from frontier.store.keys import CollectionKeys
 
 CHUNK = 1_000
 """Digests that one call moves; it takes about two milliseconds."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from frontier.errors import KeyDamaged
 from frontier.model import frozen
 from frontier.status.validate import printable, text, whole
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import (
+    CollectionKeys,
     CrawlKeys,
     RegistryKeys,
     collection_keys,
@@ -24,8 +25,6 @@ from frontier.store.keys import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import CollectionKeys
 
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
 """What is counted for each crawl, and summed up over the committed ones."""

@@ -23,7 +23,7 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from frontier.dashboard.looks import Looks
+from frontier.dashboard.looks import Looks, Result
 from frontier.dashboard.page import Pages
 from frontier.errors import FrontierError, NoStore, StoreUnavailable, UnknownCrawl
 from frontier.model import frozen
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from frontier.dashboard.looks import Result
     from frontier.store.client import BlockingStore
 
 logger = logging.getLogger(__name__)

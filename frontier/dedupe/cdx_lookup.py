@@ -24,20 +24,18 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from frontier.cdx.lines import sort_key
+from frontier.cdx.lines import Capture, sort_key
 from frontier.dedupe.cdx_server import CONNECTIONS, CdxServer, NoAnswer, Wanted
 from frontier.dedupe.digest import parse
 from frontier.dedupe.digest_index import decode
 from frontier.dedupe.revisit_policy import Match, canonical
-from frontier.model import mutable
+from frontier.model import Original, mutable
 from frontier.urls.split import WEB, split
 from frontier.warc.records import digits, target_uri, warc_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frontier.cdx.lines import Capture
-    from frontier.model import Original
 
 logger = logging.getLogger(__name__)
 

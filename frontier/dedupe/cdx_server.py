@@ -33,6 +33,7 @@ import urllib3
 
 from frontier.cdx.lines import (
     REVISIT,
+    Capture,
     NoCapture,
     read_columns,
     read_facts,
@@ -43,8 +44,6 @@ from frontier.warc.records import software, warc_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from frontier.cdx.lines import Capture
 
 
 def answers(data: bytes) -> Iterator[Capture]:

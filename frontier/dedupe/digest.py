@@ -16,12 +16,11 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.model import FileBody, slices_of
+from frontier.model import Body, FileBody, slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frontier.model import Body
 
 ALGORITHM = "sha256"
 """The algorithm of payload digests, unless another one is chosen."""

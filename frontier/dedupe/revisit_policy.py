@@ -35,15 +35,13 @@ from urllib.parse import urlsplit
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import ALGORITHM, digest_of
 from frontier.errors import InvalidURL
-from frontier.model import frozen, mutable
+from frontier.model import Exchange, Original, frozen, mutable
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import target_uri
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from frontier.model import Exchange, Original
 
 
 @frozen

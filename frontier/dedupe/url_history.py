@@ -28,20 +28,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.dedupe.digest import spelled
-from frontier.dedupe.digest_index import decode, encode
+from frontier.dedupe.digest_index import Entry, Index, decode, encode
 from frontier.dedupe.revisit_policy import URL_KEY, url_key
-from frontier.model import frozen
-from frontier.store.client import Call
+from frontier.model import Exchange, Original, Stored, frozen
+from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys, round_of
 from frontier.warc.file_rotation import UNSAFE
 from frontier.warc.reader import Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    from frontier.dedupe.digest_index import Entry, Index
-    from frontier.model import Exchange, Original, Stored
-    from frontier.store.client import BlockingStore
 
 
 class _OfCrawl:

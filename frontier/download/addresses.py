@@ -32,7 +32,7 @@ from twisted.internet.interfaces import (
 from zope.interface import implementer
 
 from frontier.download.browser import is_browser
-from frontier.download.hops import NETWORK
+from frontier.download.hops import NETWORK, Hops
 from frontier.scrapy_internals import handler_for
 from frontier.urls.addresses import class_of_host, class_of_peer
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.download.hops import Hops
     from frontier.download.outcomes import AddressRefused
 
 

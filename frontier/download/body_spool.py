@@ -27,12 +27,11 @@ from typing import IO, TYPE_CHECKING, Any
 from scrapy.http import Response
 
 from frontier.dedupe.digest import PayloadDigest, hashing
-from frontier.model import FileBody
+from frontier.model import Body, FileBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frontier.model import Body
     from frontier.settings.config import Config
 
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from scrapy.http import HtmlResponse, XmlResponse
 
-from frontier.model import Attempt, Exchange, Made
+from frontier.model import Attempt, Exchange, Made, Stored
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from scrapy.http.headers import Headers
 
     from frontier.download.wire import Wire
-    from frontier.model import Stored
     from frontier.session.session import Session
 
     Lines = list[tuple[bytes, bytes]]

@@ -20,17 +20,15 @@ from scrapy.http import Headers
 from scrapy.responsetypes import responsetypes
 
 from frontier.errors import StoreError
-from frontier.model import Unmodified
-from frontier.warc.readback import is_here, read_back
+from frontier.model import Exchange, Unmodified
+from frontier.warc.readback import Kept, is_here, read_back
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
     from frontier.dedupe.url_history import LastCapture
-    from frontier.model import Exchange
     from frontier.session.session import Session
-    from frontier.warc.readback import Kept
 
 UNCONDITIONAL = "frontier_unconditional"
 """Key of ``meta``: the body could not be read back, so it is fetched."""

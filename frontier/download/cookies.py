@@ -25,7 +25,7 @@ import re
 from collections import defaultdict
 from http.cookiejar import Cookie
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from scrapy.http.cookies import CookieJar
 from scrapy.utils.httpobj import urlparse_cached
@@ -33,18 +33,16 @@ from typing_extensions import override
 
 from frontier.node import cookies as shared
 from frontier.scrapy_internals import BaseCookies, cookies_by_domain
-from frontier.session.session import session_of
+from frontier.session.session import Session, session_of
 from frontier.urls.scope import domain_of, is_public_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Self
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.session.session import Session
 
 logger = logging.getLogger(__name__)
 

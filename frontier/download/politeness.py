@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from frontier.download.addresses import send_checked
-from frontier.download.hops import SEED
+from frontier.download.hops import SEED, Hops
 from frontier.download.outcomes import LeaseGone, TurnIsLater
 from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.download.back_off import LeftAlone
-    from frontier.download.hops import Hops
     from frontier.queue.reserve import Reservation
     from frontier.session.session import Session
 

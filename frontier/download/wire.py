@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any
 from twisted.web._newclient import ParseError
 from typing_extensions import override
 
-from frontier.model import mutable
+from frontier.model import Body, mutable
 from frontier.scrapy_internals import LenientFactory, LenientParser, LenientProtocol
 
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from twisted.web.iweb import IResponse
 
-    from frontier.model import Body
 
 logger = logging.getLogger(__name__)
 

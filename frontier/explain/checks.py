@@ -16,8 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
 from frontier.explain.files import GIVE, Gap
-from frontier.explain.in_logs import MOST_SEEDS
-from frontier.explain.in_store import DEAD, READY, RESERVED, STARTED, WAITING
+from frontier.explain.in_logs import MOST_SEEDS, LogFacts
+from frontier.explain.in_store import (
+    DEAD,
+    READY,
+    RESERVED,
+    STARTED,
+    WAITING,
+    Place,
+    StoreFacts,
+    Subject,
+)
 from frontier.model import frozen
 from frontier.node.ends import described
 from frontier.queue.hosts import MEANINGS
@@ -35,8 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from frontier.explain.in_archive import ArchiveFacts
-    from frontier.explain.in_logs import LogFacts
-    from frontier.explain.in_store import Place, StoreFacts, Subject
 
 STORE, COMPUTED = "store", "computed, not recorded"
 FAILURES = {

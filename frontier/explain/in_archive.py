@@ -18,7 +18,14 @@ from itertools import islice
 from operator import attrgetter
 from typing import IO, TYPE_CHECKING
 
-from frontier.cdx.lines import LINE_LIMIT, captures_in, key_under, parse, sort_key
+from frontier.cdx.lines import (
+    LINE_LIMIT,
+    Capture,
+    captures_in,
+    key_under,
+    parse,
+    sort_key,
+)
 from frontier.errors import BadWarc
 from frontier.explain.files import fault, keep, trim
 from frontier.files import OPEN
@@ -31,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from frontier.cdx.lines import Capture
     from frontier.explain.in_store import Subject
 
 BLOCK = 1 << 16

@@ -20,7 +20,7 @@ import re
 import zlib
 from dataclasses import field
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from frontier.explain.files import fault, keep, trim
 from frontier.model import frozen, mutable
@@ -30,7 +30,6 @@ from frontier.warc.records import target_uri
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-    from typing import IO
 
     from frontier.explain.in_store import Subject
 

@@ -24,12 +24,14 @@ from frontier.queue.item import decode
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import deliveries, read_reserved
 from frontier.seen.config import seen_config
+from frontier.seen.seen_set import Answer
+from frontier.seen.seen_set import StoredCrawl as Shape
 from frontier.seen.seen_set import look as look_at_tiers
 from frontier.settings.config import PREFIX, Config
 from frontier.settings.live import value_of
-from frontier.status.snapshot import read_crawl
+from frontier.status.snapshot import StoredCrawl, read_crawl
 from frontier.status.validate import printable, text, whole
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import node_of
 from frontier.urls.addresses import SAID
 from frontier.urls.fingerprint import seen_hash
@@ -39,10 +41,6 @@ from frontier.urls.traps import SETTINGS, Traps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from frontier.seen.seen_set import Answer
-    from frontier.seen.seen_set import StoredCrawl as Shape
-    from frontier.status.snapshot import StoredCrawl
-    from frontier.store.client import BlockingStore
 
 WINDOW = 500
 """Elements of a list that one call reads at most."""

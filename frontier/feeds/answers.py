@@ -27,11 +27,12 @@ from scrapy.exceptions import IgnoreRequest
 from frontier.download.outcomes import HostGivenUp, RobotsUnreachable
 from frontier.download.pages import Document
 from frontier.errors import NotAFeed
-from frontier.feeds.items import new_items
-from frontier.feeds.parse import in_worker
+from frontier.feeds.items import NewItems, new_items
+from frontier.feeds.parse import Item, in_worker
 from frontier.feeds.round_state import (
     MOST_IDS,
     FailedPage,
+    FeedRecord,
     claim_call,
     failed,
     feed_field,
@@ -70,9 +71,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.feeds.items import NewItems
-    from frontier.feeds.parse import Item
-    from frontier.feeds.round_state import FeedRecord
 
 logger = logging.getLogger(__name__)
 

@@ -26,12 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError, InputBroken
-from frontier.feeds.model import sites_of
+from frontier.feeds.model import Site, sites_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from frontier.feeds.model import Site
 
     Row = Mapping[str, Any]
     """By the names of columns, in lower case."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frontier.errors import ConfigurationError
-from frontier.feeds.model import sites_of
+from frontier.feeds.model import Site, sites_of
 from frontier.settings.live_source import File
 from frontier.settings.toml_tables import TomlTables
 from frontier.settings.values import UNITS
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from frontier.feeds.model import Site
 
 SITE = ("name", "wait", "wait_max", "paused", "ended", "feeds")
 FEED = ("url", "implied")

@@ -19,12 +19,11 @@ from frontier.feeds.round_state import (
 )
 from frontier.queue.due import with_scores
 from frontier.status.schedules import SiteView, site_views
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
 

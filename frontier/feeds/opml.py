@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import InputBroken
-from frontier.feeds.model import sites_of
+from frontier.feeds.model import Site, sites_of
 from frontier.settings.toml_tables import read_bytes
 from frontier.urls.sitemaps import local_name, without_bare
 from frontier.urls.split import split
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from frontier.feeds.model import Site
 
 MAX_BYTES = 32 << 20
 

@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgpack
 
 from frontier.seen.config import pack
-from frontier.store.client import Call
+from frontier.store.client import Argument, Call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from frontier.feeds.model import Site
-    from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys
 
 MOST_IDS = 500

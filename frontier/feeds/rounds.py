@@ -31,6 +31,8 @@ from typing_extensions import override
 
 from frontier.feeds.round_state import (
     MOST_IDS,
+    FeedRecord,
+    Taken,
     due_call,
     due_of,
     end_call,
@@ -42,7 +44,7 @@ from frontier.feeds.round_state import (
     update_call,
 )
 from frontier.model import mutable
-from frontier.queue.push import ARE_SEEN, MARK
+from frontier.queue.push import ARE_SEEN, MARK, Push
 from frontier.requests.discovery import META as FOUND
 from frontier.requests.discovery import SEED
 from frontier.requests.left_out import LeftOut
@@ -59,10 +61,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from frontier.feeds.model import Site, Sites
-    from frontier.feeds.round_state import FeedRecord, Taken
     from frontier.node.delivery import Delivery
     from frontier.node.node import Node
-    from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
 
 logger = logging.getLogger(__name__)

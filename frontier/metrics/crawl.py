@@ -16,19 +16,17 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from frontier.metrics.exposition import Families, Metric, families
+from frontier.metrics.exposition import Families, Metric, Samples, families
 from frontier.metrics.figures import FIGURES
 from frontier.model import frozen
 from frontier.status.validate import whole
-from frontier.store.client import information
+from frontier.store.client import BlockingStore, information
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frontier.metrics.exposition import Samples
     from frontier.status.figures import Figures
     from frontier.status.views import CrawlSnapshot, CrawlSummary
-    from frontier.store.client import BlockingStore
 
 MOST = 8
 """Crawls that are exported."""

@@ -11,17 +11,15 @@ from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from frontier.metrics.exposition import Metric, most
+from frontier.metrics.exposition import Metric, Samples, most
 from frontier.metrics.figures import FIGURES, OTHER
 from frontier.model import frozen
-from frontier.status.figures import ERROR_KINDS
+from frontier.status.figures import ERROR_KINDS, Figures
 from frontier.status.validate import real
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.metrics.exposition import Samples
-    from frontier.status.figures import Figures
 
 TOP_HOSTS = 20
 """Hosts that have a label: those with most errors, and the slowest."""

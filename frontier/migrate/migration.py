@@ -32,7 +32,7 @@ from frontier.cluster.seed_lock import SeedLock
 from frontier.cluster.shared_settings import FINGERPRINTER, crawl_settings
 from frontier.errors import CodecError, ConfigurationError
 from frontier.files import creating
-from frontier.migrate.scrapy_redis import ItemFault, request_of
+from frontier.migrate.scrapy_redis import Item, ItemFault, Source, request_of
 from frontier.model import mutable
 from frontier.node.archiving import claim
 from frontier.requests.stored_request import Allowed
@@ -46,8 +46,8 @@ from frontier.seen.imported_filter import (
     others_fingerprints,
 )
 from frontier.status.controls import reach
-from frontier.store.client import Call, check_server
-from frontier.store.keys import taken
+from frontier.store.client import BlockingStore, Call, check_server
+from frontier.store.keys import CrawlKeys, taken
 from frontier.urls.fingerprint import Fingerprints, seen_hash
 
 if TYPE_CHECKING:
@@ -57,11 +57,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from frontier.migrate.scrapy_redis import Item, Source
     from frontier.queue.push import Push
     from frontier.settings.config import Config
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import CrawlKeys
 
 IMPORTED = "imported"
 """What was done, as the crawl's control log calls it."""

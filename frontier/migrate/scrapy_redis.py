@@ -24,7 +24,7 @@ from frontier.model import frozen
 from frontier.queue.item import MAX_BYTES
 from frontier.status.validate import printable
 from frontier.store.address import REDIS_SETTINGS
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from frontier.store.client import BlockingStore
 
 WINDOW = 1_000
 """Requests, or fingerprints, that are read together."""

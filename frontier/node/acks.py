@@ -34,7 +34,7 @@ from typing_extensions import override
 from frontier.node.context import Part
 from frontier.queue.due import again_calls
 from frontier.queue.push import TEST, Push
-from frontier.queue.reserve import ack_calls, bury_call, start_call
+from frontier.queue.reserve import Reservation, ack_calls, bury_call, start_call
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from frontier.errors import KeyDamaged
     from frontier.model import Lease
     from frontier.node.node import Node
-    from frontier.queue.reserve import Reservation
 
 
 class DeliveryMarks(Part):

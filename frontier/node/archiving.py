@@ -34,8 +34,8 @@ from frontier.settings import values as parsers
 from frontier.settings.values import UNNAMED
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
-from frontier.urls.canon.rulesets import SCRAPY, named
-from frontier.warc.batch import ArchiveConfig
+from frontier.urls.canon.rulesets import SCRAPY, RuleSet, named
+from frontier.warc.batch import ArchiveConfig, Counters
 from frontier.warc.births import FIELD, birth_of
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.crawl_log import CrawlLog, logs_of, repair_logs
@@ -55,9 +55,7 @@ if TYPE_CHECKING:
     from frontier.model import Attempt, Exchange, Outlinks, Stored
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
-    from frontier.urls.canon.rulesets import RuleSet
     from frontier.wacz.create import Made
-    from frontier.warc.batch import Counters
 
 logger = logging.getLogger(__name__)
 

@@ -14,23 +14,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    ParamSpec,
-    TypeVar,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from frontier.errors import FrontierError
-from frontier.model import frozen
+from frontier.model import Attempt, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-    from typing import Self
 
-    from frontier.model import Attempt
     from frontier.node.delivery import Delivery
     from frontier.node.ends import End
     from frontier.node.link import Link

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from frontier.node.context import Part, Tasks
-from frontier.queue.reserve import is_kept, keep_call
+from frontier.queue.reserve import Reservation, is_kept, keep_call
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from frontier.node.delivery import Delivery
     from frontier.node.node import Node
-    from frontier.queue.reserve import Reservation
 
 
 class Deliveries(Part):

@@ -22,17 +22,15 @@ import time
 from typing import TYPE_CHECKING
 
 from frontier.errors import KeyDamaged, LeaseLost
-from frontier.model import mutable
+from frontier.model import Lease, mutable
 from frontier.node.context import happens
-from frontier.queue.due import due_call, moved
+from frontier.queue.due import Moved, due_call, moved
 from frontier.queue.priority import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.model import Lease
     from frontier.node.node import Node
-    from frontier.queue.due import Moved
     from frontier.store.client import Call
 from frontier.store.damage import is_number
 

@@ -38,18 +38,15 @@ from typing_extensions import override
 from frontier.cluster import crawls, endings
 from frontier.errors import CrawlLost, KeyDamaged, StoreUnavailable
 from frontier.node.context import Part
-from frontier.queue.reserve import Scan, scan_call
-from frontier.store.calls import batches
-from frontier.store.client import Call
+from frontier.queue.reserve import Reservation, Scan, scan_call
+from frontier.store.calls import Run, batches
+from frontier.store.client import Argument, Call
 from frontier.urls.partition import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from frontier.node.node import Node
-    from frontier.queue.reserve import Reservation
-    from frontier.store.calls import Run
-    from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)

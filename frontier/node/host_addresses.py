@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING
 
 from frontier.node.context import Part
 from frontier.store.client import Call
-from frontier.store.keys import is_same
+from frontier.store.keys import CrawlKeys, is_same
 from frontier.urls.addresses import PUBLIC, SAID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
 

@@ -41,7 +41,7 @@ from typing_extensions import override
 
 from frontier.cluster.controls import ALL_HOSTS
 from frontier.errors import CodecError, KeyDamaged
-from frontier.model import mutable
+from frontier.model import Lease, mutable
 from frontier.node.context import Part, happens
 from frontier.node.host_politeness import LONG
 from frontier.queue.hosts import (
@@ -64,7 +64,6 @@ from frontier.urls.partition import SPREAD, host_of_shard, partition_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from frontier.model import Lease
     from frontier.node.node import Node
     from frontier.queue.reserve import HostsUnread, Reservation
 

@@ -44,7 +44,9 @@ from frontier.node.adopted import Adopted
 from frontier.node.borrow import Borrow
 from frontier.node.context import (
     NOTHING,
+    Features,
     Loops,
+    Owner,
     Part,
     Parts,
     answer_time,
@@ -91,7 +93,6 @@ from frontier.watchdog.child import Watchdog
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-    from frontier.node.context import Features, Owner
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys

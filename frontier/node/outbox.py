@@ -34,7 +34,7 @@ from frontier.errors import StoreUnavailable
 from frontier.node.context import Part, happens
 from frontier.node.hints import hint_calls, hints_of
 from frontier.queue.due import DUE
-from frontier.queue.push import SEEN, Pusher
+from frontier.queue.push import SEEN, Push, Pusher
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.outage_retry import pauses
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontier.node.node import Node
-    from frontier.queue.push import Push
     from frontier.store.address import Server
     from frontier.store.client import Call
 

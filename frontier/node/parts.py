@@ -17,7 +17,7 @@ from frontier.errors import ConfigurationError
 from frontier.files import mode_of
 from frontier.node.context import Features, Part
 from frontier.node.cookies import Cookies
-from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
+from frontier.node.crawl_limits import NO_LIMITS, Limits, Portions, Spending
 from frontier.node.gone_nodes import GoneNodes
 from frontier.node.host_addresses import AddressClasses
 from frontier.node.imported import Imported
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.node.archiving import Archive
-    from frontier.node.crawl_limits import Limits
     from frontier.node.journal.writer import Journal
     from frontier.node.node import Node
     from frontier.store.keys import CrawlKeys

@@ -22,9 +22,11 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from frontier.cluster.lease import NOBODY
+from frontier.cluster.lease import NOBODY, Seen
 from frontier.errors import CodecError, KeyDamaged
 from frontier.queue.reserve import (
+    Ran,
+    Reserved,
     entries_in,
     list_reserved,
     notes_call,
@@ -37,10 +39,8 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from frontier.cluster.lease import Seen
     from frontier.model import Lease
     from frontier.node.node import Node
-    from frontier.queue.reserve import Ran, Reserved
 
 
 class Reclaim:

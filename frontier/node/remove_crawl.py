@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING
 from frontier.cluster.endings import begin_removal
 from frontier.collection.summary import pairs
 from frontier.model import mutable
-from frontier.store.client import Call
-from frontier.store.keys import RegistryKeys, names_in
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys, RegistryKeys, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import CrawlKeys
 
 BATCH = 1_000
 """Keys per round trip."""

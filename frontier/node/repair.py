@@ -34,15 +34,13 @@ from frontier.seen.config import SeenConfig, SeenLayout, seen_config
 from frontier.seen.imported_filter import FIELD, GUARD, about_call
 from frontier.seen.seen_set import LAYOUT, stored_crawl
 from frontier.store.calls import milliseconds
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 from frontier.store.damage import is_number, kind_of, number_in, wrong_type
-from frontier.store.keys import CrawlKeys, names_in
+from frontier.store.keys import CrawlKeys, PartitionKeys, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import PartitionKeys
 
 WAITING = 500
 """Waiting URLs that one call reads."""

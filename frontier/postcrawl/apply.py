@@ -12,19 +12,16 @@ from typing import IO, TYPE_CHECKING
 
 from frontier.dedupe.digest import digest_of_block
 from frontier.errors import BadWarc
-from frontier.model import FileBody
+from frontier.model import Body, FileBody
 from frontier.postcrawl.payload import payload_in
-from frontier.postcrawl.rewriting import record_at
-from frontier.warc.reader import body_start
+from frontier.postcrawl.rewriting import Originals, record_at
+from frontier.warc.reader import Found, body_start
 from frontier.warc.records import PROFILE, Record, escaped, identify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.model import Body
     from frontier.postcrawl.actions import Action
-    from frontier.postcrawl.rewriting import Originals
-    from frontier.warc.reader import Found
 
 REPLACES = "X-Frontier-Replaces"
 """The header of a revisit that names the record whose payload it has lost."""

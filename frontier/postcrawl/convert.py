@@ -21,7 +21,7 @@ from frontier.cdx.lines import captures_in
 from frontier.dedupe.digest import digest_of_block
 from frontier.errors import BadWarc, FileTaken
 from frontier.files import OPEN, make_directory, mode_of_environment, published
-from frontier.model import slices_of
+from frontier.model import Body, slices_of
 from frontier.postcrawl.apply import IN_MEMORY, held
 from frontier.postcrawl.payload import payload_in
 from frontier.postcrawl.rewriting import Rewritten
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from frontier.model import Body
 
 _END = b"\r\n\r\n"
 _PART = 1 << 20

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import NoManifest
 from frontier.model import frozen, mutable
-from frontier.postcrawl.engines import duckdb_engine, query
+from frontier.postcrawl.engines import Engine, duckdb_engine, query
 from frontier.postcrawl.manifest import SUFFIX
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from frontier.postcrawl.engines import Engine
 
 KINDS = ("mime", "host", "year", "size")
 MOST = 20

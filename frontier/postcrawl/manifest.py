@@ -27,22 +27,20 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frontier.cdx.lines import capture_of, listed, media_type, paired
+from frontier.cdx.lines import Asked, Capture, capture_of, listed, media_type, paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import mode_of_environment, published
 from frontier.model import frozen, mutable
 from frontier.postcrawl.payload import Payload, payload_in
 from frontier.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import every_record, packing_of
-from frontier.warc.reader import whole
+from frontier.warc.reader import Found, whole
 from frontier.warc.records import dated, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from frontier.cdx.lines import Asked, Capture
-    from frontier.warc.reader import Found
 
 SCHEMA = pa.schema(
     [

@@ -12,14 +12,13 @@ from typing import IO, TYPE_CHECKING
 from frontier.postcrawl.apply import Compared
 from frontier.postcrawl.removal import tombstone
 from frontier.postcrawl.restore import response
-from frontier.postcrawl.rewriting import Originals, rewrite
+from frontier.postcrawl.rewriting import Originals, Rewritten, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from frontier.postcrawl.actions import Action, Pass
-    from frontier.postcrawl.rewriting import Rewritten
     from frontier.warc.records import Record
 
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.dedupe.digest import hashing, in_hex
 from frontier.errors import ConfigurationError
-from frontier.warc.reader import body_of, body_start, telling
+from frontier.warc.reader import Found, body_of, body_start, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from frontier.warc.reader import Found
 
 ALGORITHMS = ("sha256", "sha1", "blake3", "md5", "sha512")
 

@@ -31,6 +31,7 @@ from frontier.files import mode_of_environment, publish
 from frontier.model import frozen, mutable
 from frontier.postcrawl.actions import Pass
 from frontier.postcrawl.engines import (
+    Engine,
     creating_parts,
     duckdb_engine,
     parts_of,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.dedupe.revisit_policy import Policy
-    from frontier.postcrawl.engines import Engine
 
 _FIT = """type = 'response' AND method = 'GET' AND fault IS NULL
     AND truncated IS NULL AND captured_us IS NOT NULL AND (agrees IS NULL OR agrees)

@@ -27,7 +27,7 @@ from frontier.dedupe.digest import PayloadDigest, hashing, in_hex
 from frontier.errors import BadWarc, ConfigurationError, InvalidURL
 from frontier.files import open_input
 from frontier.model import frozen, mutable
-from frontier.postcrawl.actions import PLACE, Pass
+from frontier.postcrawl.actions import PLACE, Action, Pass
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.postcrawl.manifest import to_second
@@ -35,14 +35,12 @@ from frontier.postcrawl.payload import ALGORITHMS, payload_in, require_algorithm
 from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
 from frontier.urls.split import split
-from frontier.warc.records import dated, escaped, identify, target_uri
+from frontier.warc.records import Record, dated, escaped, identify, target_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from frontier.postcrawl.actions import Action
-    from frontier.warc.records import Record
 
 LEAVING = """
 SELECT file, record_offset, record_length, record_id, type, url, date FROM leaving

@@ -23,26 +23,21 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
-from frontier.dedupe.digest import digest_of_block, hashing, parse
+from frontier.dedupe.digest import PayloadDigest, digest_of_block, hashing, parse
 from frontier.errors import BadWarc, StaleManifest
-from frontier.postcrawl.actions import PLACE, Pass
+from frontier.postcrawl.actions import PLACE, Action, Pass
 from frontier.postcrawl.apply import ANEW, IN_MEMORY, REPLACES, held, made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
-from frontier.postcrawl.rewriting import record_at
-from frontier.warc.reader import body_start, payload_of
-from frontier.warc.records import NOT_MODIFIED
+from frontier.postcrawl.rewriting import Originals, record_at
+from frontier.warc.reader import Found, body_start, payload_of
+from frontier.warc.records import NOT_MODIFIED, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from frontier.dedupe.digest import PayloadDigest
     from frontier.model import Body
-    from frontier.postcrawl.actions import Action
-    from frontier.postcrawl.rewriting import Originals
     from frontier.postcrawl.selection import Selection
-    from frontier.warc.reader import Found
-    from frontier.warc.records import Record
 
 _REVISITS = ANEW - {"warc-payload-digest", "content-type"} | {REPLACES.lower()}
 """Headers that only a revisit has, or that are computed anew."""

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from frontier.cdx.lines import GET, INDEXED, capture_of, parse
+from frontier.cdx.lines import GET, INDEXED, Capture, capture_of, parse
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import (
     OPEN,
@@ -37,20 +37,14 @@ from frontier.files import (
     sync_directory,
 )
 from frontier.model import slices_of
-from frontier.postcrawl.actions import actions_of
+from frontier.postcrawl.actions import Action, Pass, actions_of
 from frontier.postcrawl.manifest import (
     identity,
     place_of,
     require_current,
     stored_manifest,
 )
-from frontier.remote_files import (
-    is_here,
-    is_url,
-    open_file,
-    path_of,
-    state_of,
-)
+from frontier.remote_files import State, is_here, is_url, open_file, path_of, state_of
 from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.file_rotation import compress
 from frontier.warc.reader import (
@@ -70,9 +64,6 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-    from frontier.cdx.lines import Capture
-    from frontier.postcrawl.actions import Action, Pass
-    from frontier.remote_files import State
     from frontier.warc.records import Record
 
 SUFFIX = ".done.json"

@@ -25,14 +25,18 @@ from frontier.errors import ConfigurationError
 from frontier.files import open_input
 from frontier.model import frozen
 from frontier.postcrawl.actions import PLACE, Pass
-from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
+from frontier.postcrawl.engines import (
+    DuckDb,
+    creating_parts,
+    duckdb_of_manifests,
+    query,
+)
 from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from frontier.postcrawl.engines import DuckDb
 
 MISSING = """
 SELECT r.file, r.record_offset, r.refers_to_url, r.refers_to_date FROM needed r

@@ -16,14 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frontier.files import mode_of_environment, published
-from frontier.postcrawl.engines import parts_of, query
+from frontier.postcrawl.engines import Engine, parts_of, query
 from frontier.postcrawl.plan import PLAN, TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from frontier.postcrawl.engines import Engine
 
 MANIFEST = "manifest.warcsum"
 SKIPPED = """

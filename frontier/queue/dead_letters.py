@@ -17,14 +17,12 @@ from frontier.model import frozen
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import deliveries
-from frontier.store.calls import batches
-from frontier.store.client import Call
+from frontier.store.calls import Command, batches
+from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frontier.store.calls import Command
-    from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
 BATCH = 128

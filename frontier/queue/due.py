@@ -26,16 +26,14 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CodecError, KeyDamaged
-from frontier.model import frozen
+from frontier.model import Lease, frozen
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import fenced
-from frontier.store.calls import Call, batches
+from frontier.store.calls import Argument, Call, batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from frontier.model import Lease
-    from frontier.store.calls import Argument
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
 META = "frontier_due"

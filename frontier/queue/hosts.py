@@ -25,16 +25,14 @@ from typing import TYPE_CHECKING, Any, Self
 import msgpack
 
 from frontier.errors import CodecError
-from frontier.model import frozen, mutable
-from frontier.store.client import Call
+from frontier.model import Lease, frozen, mutable
+from frontier.store.client import BlockingStore, Call
 from frontier.urls.partition import partition_of, shards_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frontier.model import Lease
     from frontier.settings.config import Config
-    from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
 BUSY = frozenset(("throttled", "unavailable"))

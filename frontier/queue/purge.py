@@ -25,14 +25,13 @@ from frontier.queue.due import DUE, LEAST, bucket_of, buckets_in, read_waiting
 from frontier.queue.item import decode
 from frontier.queue.priority import readable, split_name
 from frontier.store.calls import batches
-from frontier.store.client import Call
+from frontier.store.client import Argument, BlockingStore, Call
 from frontier.urls.partition import host_of_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from frontier.settings.config import Config
-    from frontier.store.client import Argument, BlockingStore
     from frontier.store.keys import CrawlKeys, PartitionKeys
     from frontier.urls.exclusions import Exclusions
 

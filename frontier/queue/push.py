@@ -30,19 +30,18 @@ from frontier.seen.config import (
     LayoutStale,
     Plan,
     PlanKeys,
+    SeenConfig,
     SeenLayout,
     grow_plan,
     grown,
     joined,
     pack,
 )
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from frontier.seen.config import SeenConfig
-    from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
 TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"

@@ -34,7 +34,7 @@ from frontier import model
 from frontier.errors import WriterStopped
 from frontier.model import Found
 from frontier.requests.spider_output import filtered
-from frontier.session.session import OfCrawler, session_of
+from frontier.session.session import OfCrawler, Session, session_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.session.session import Session
 
 META = "frontier_found"
 """Key of ``meta``: ``[via, hops, seed, redirects]``; *hops* is ``None`` if not known,

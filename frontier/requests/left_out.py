@@ -17,7 +17,7 @@ from frontier.download.outcomes import OUT_OF_SCOPE
 from frontier.model import Attempt
 from frontier.node.context import Part
 from frontier.node.crawl_limits import Portions
-from frontier.queue.push import NEW, TEST
+from frontier.queue.push import NEW, TEST, Push
 from frontier.requests.discovery import found_of, hops_of
 from frontier.session.session import URL_SHOWN, session_of
 from frontier.urls.traps import SETTINGS, STATS, Traps
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from frontier.node.delivery import Delivery
     from frontier.node.link import Link
-    from frontier.queue.push import Push
     from frontier.urls.exclusions import Exclusions, Rule
 
 logger = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from frontier.model import mutable
 from frontier.node.context import Part
 from frontier.node.delivery import Delivery
 from frontier.queue.push import ARE_SEEN, CLAIM, TEST, UNTESTED, Push
-from frontier.queue.reserve import MAX_TRIES
+from frontier.queue.reserve import MAX_TRIES, Reservation
 from frontier.requests.spider_output import PARENT
 from frontier.urls.fingerprint import seen_hash
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from frontier.errors import NotSerializable
     from frontier.node.link import Link
-    from frontier.queue.reserve import Reservation
     from frontier.requests.seen_mode import SeenModes
     from frontier.session.session import Session
 

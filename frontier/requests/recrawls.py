@@ -37,7 +37,7 @@ from frontier.download.conditional import FLAG
 from frontier.node.context import Part
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again
-from frontier.queue.item import RECRAWL
+from frontier.queue.item import RECRAWL, Codec
 from frontier.queue.priority import queue_name, split_name
 from frontier.queue.push import FORCE, MARK, TEST
 from frontier.recrawl.rules import Rules, changed_by, rules_file
@@ -52,7 +52,7 @@ from frontier.recrawl.schedule import (
     schedule_of,
 )
 from frontier.recrawl.text_digest import HTML, text_digest
-from frontier.session.session import REDIRECTS, URL_SHOWN, session_of
+from frontier.session.session import REDIRECTS, URL_SHOWN, RequestState, session_of
 from frontier.settings.live_source import Live
 
 if TYPE_CHECKING:
@@ -63,9 +63,7 @@ if TYPE_CHECKING:
 
     from frontier.node.delivery import Delivery
     from frontier.node.link import Link
-    from frontier.queue.item import Codec
     from frontier.queue.reserve import Reservation
-    from frontier.session.session import RequestState
 
 logger = logging.getLogger(__name__)
 

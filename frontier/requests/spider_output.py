@@ -34,7 +34,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
 from contextvars import ContextVar
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
@@ -61,8 +68,6 @@ from frontier.scrapy_internals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator
-
     from scrapy.crawler import Crawler
 
     from frontier.queue.reserve import Ran

@@ -34,7 +34,7 @@ import importlib
 import inspect
 import sys
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import attrs
 from scrapy import Item, Request, Spider
@@ -47,7 +47,6 @@ from frontier.queue.item import Classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Self
 
     from scrapy.settings import BaseSettings
 

@@ -30,22 +30,20 @@ from frontier.requests.identities import Identities
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
 from frontier.seeds.push import Pushes
-from frontier.seeds.read import Line, SeedFault, lines
+from frontier.seeds.read import Line, Seed, SeedFault, lines
 from frontier.seeds.seeder import Seeder
 from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import about_call
 from frontier.settings.config import Config
 from frontier.status.validate import printable
 from frontier.store.calls import Copies
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from frontier.queue.push import Push
-    from frontier.seeds.read import Seed
     from frontier.seen.seen_set import StoredCrawl
-    from frontier.store.client import BlockingStore
 
 STDIN = "-"
 BATCH = 10_000

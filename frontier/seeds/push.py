@@ -8,8 +8,8 @@ from frontier.errors import CodecError, NotSerializable
 from frontier.queue.item import EXEMPT, encode
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push
-from frontier.requests.stored_request import Recorder, from_record
-from frontier.seeds.read import SeedFault
+from frontier.requests.stored_request import Allowed, Recorder, from_record
+from frontier.seeds.read import Seed, SeedFault
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT, QueueAddresses
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from frontier.requests.seen_mode import StartTest
-    from frontier.requests.stored_request import Allowed
-    from frontier.seeds.read import Seed
     from frontier.settings.config import Config
 
 IS_START = "is_start_request"

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from frontier.errors import ConfigurationError
 from frontier.files import read_input
@@ -20,7 +20,6 @@ from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import BinaryIO
 
 
 logger = logging.getLogger(__name__)

@@ -15,18 +15,16 @@ from frontier.cluster.endings import reopen
 from frontier.cluster.seed_lock import SeedLock
 from frontier.errors import CrawlClosed
 from frontier.model import mutable
-from frontier.queue.dead_letters import counted, letters, revive
+from frontier.queue.dead_letters import Letter, counted, letters, revive
 from frontier.queue.hosts import forget
 from frontier.queue.priority import split_name
 from frontier.seeds.seeder import tell_holders
-from frontier.seen.seen_set import stored_crawl
+from frontier.seen.seen_set import StoredCrawl, stored_crawl
 from frontier.urls.partition import SPREAD, host_of_shard, queue_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.queue.dead_letters import Letter
-    from frontier.seen.seen_set import StoredCrawl
     from frontier.settings.config import Config
     from frontier.store.client import BlockingStore
 

@@ -18,17 +18,14 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import PushForgotten
 from frontier.node.hints import hint_calls
-from frontier.queue.push import ARE_SEEN, NEW, Pusher
-from frontier.store.client import Call
-from frontier.store.keys import node_of
+from frontier.queue.push import ARE_SEEN, NEW, Push, Pusher
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys, node_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frontier.queue.push import Push
     from frontier.seen.config import SeenConfig
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import CrawlKeys
 
 HINT_MS = 30_000
 """How long a hint is kept for a node that does not read it."""

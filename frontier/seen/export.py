@@ -40,15 +40,22 @@ from frontier.seeds.seeder import Seeder
 from frontier.seen import intset
 from frontier.seen.config import (
     MAX_BLOOMS,
+    SeenConfig,
     SeenLayout,
     grow_plan,
     grown,
     joined,
 )
-from frontier.seen.seen_set import checked_shape, in_bloom, layout_call, layout_of
+from frontier.seen.seen_set import (
+    StoredCrawl,
+    checked_shape,
+    in_bloom,
+    layout_call,
+    layout_of,
+)
 from frontier.settings.values import NAME
-from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys, PartitionKeys, RegistryKeys
 from frontier.urls.canon.rulesets import label_of
 from frontier.urls.fingerprint import LEAST_MARK
 
@@ -56,10 +63,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from frontier.seen.config import SeenConfig
-    from frontier.seen.seen_set import StoredCrawl
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import PartitionKeys
 
 FORMAT, VERSION = "frontier-seen", 4
 HASH = "murmur3-128/62"

@@ -17,14 +17,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from frontier.seen.seen_set import crawl_state, in_bloom, partition_state, state_call
+from frontier.seen.seen_set import (
+    PartitionState,
+    SeenState,
+    crawl_state,
+    in_bloom,
+    partition_state,
+    state_call,
+)
 from frontier.store.calls import batches
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
     from frontier.seen.config import SeenConfig, SeenLayout
-    from frontier.seen.seen_set import PartitionState, SeenState
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 

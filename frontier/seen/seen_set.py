@@ -26,17 +26,14 @@ from frontier.errors import (
 )
 from frontier.model import frozen
 from frontier.seen import bloom, intset
-from frontier.seen.config import SeenLayout
+from frontier.seen.config import SeenConfig, SeenLayout
 from frontier.settings.config import Config
-from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, check_schema
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys, PartitionKeys, check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.seen.config import SeenConfig
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import PartitionKeys
 
 CANNOT_FORGET = (
     "the crawl {} keeps no set of what it saw, and a Bloom filter cannot forget; only "

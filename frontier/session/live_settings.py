@@ -18,7 +18,7 @@ from frontier.node.crawl_limits import COUNTED, Limits, Spending
 from frontier.node.ends import LIMITS, TIME
 from frontier.node.host_politeness import Concurrency
 from frontier.scrapy_internals import change_depth, change_limits
-from frontier.settings.config import PREFIX
+from frontier.settings.config import PREFIX, Config
 from frontier.settings.live import (
     DELAY,
     DEPTH,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from frontier.cluster.controls import By
     from frontier.download.pace import Pace
     from frontier.node.node import Node
-    from frontier.settings.config import Config
 
     Wanted = Mapping[tuple[str, str], tuple[str, By]]
 

@@ -33,7 +33,7 @@ from scrapy import signals
 from scrapy.downloadermiddlewares.stats import get_header_size, get_status_size
 
 from frontier.errors import ConfigurationError
-from frontier.node.crawl_limits import Limits
+from frontier.node.crawl_limits import Limits, Spending
 from frontier.node.ends import LIMITS, TIME
 from frontier.queue.due import META as DUE_META
 from frontier.status.figures import ERROR_KINDS
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from frontier.node.crawl_limits import Spending
     from frontier.node.hosts import Hosts
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config

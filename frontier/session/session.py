@@ -21,7 +21,7 @@ import socket
 from collections import Counter
 from dataclasses import replace
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import scrapy
@@ -35,15 +35,22 @@ from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
 from frontier.errors import FrontierError, KeyDamaged, NodeStopped, RunOver
 from frontier.metrics.exposition import require_library
-from frontier.model import mutable
-from frontier.node.context import Part, before
+from frontier.model import Stored, mutable
+from frontier.node.context import Owner, Part, before
 from frontier.node.crawl_limits import Spending
-from frontier.node.ends import FEEDS_CUT, REFUSED, RUN_OVER, STOPPED, limit_of_spider
+from frontier.node.ends import (
+    FEEDS_CUT,
+    REFUSED,
+    RUN_OVER,
+    STOPPED,
+    End,
+    limit_of_spider,
+)
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
 from frontier.node.process_stats import raise_file_limit
-from frontier.queue.reserve import Ran
+from frontier.queue.reserve import Ran, Reservation
 from frontier.scrapy_internals import (
     close_now,
     close_spider,
@@ -76,7 +83,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from concurrent.futures import Future
     from contextlib import AbstractAsyncContextManager
-    from typing import Self
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -87,12 +93,8 @@ if TYPE_CHECKING:
     from frontier.download.wire import Wire
     from frontier.metrics.exporter import Exporter
     from frontier.metrics.node import Reading
-    from frontier.model import Stored
     from frontier.node.archiving import Archive
-    from frontier.node.context import Owner
     from frontier.node.delivery import Delivery
-    from frontier.node.ends import End
-    from frontier.queue.reserve import Reservation
     from frontier.requests.spider_output import SpiderOutput
 
 logger = logging.getLogger(__name__)

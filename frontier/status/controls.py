@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
-from frontier.cluster.controls import calls, read
+from frontier.cluster.controls import Controls, calls, read
 from frontier.errors import UnknownCrawl
 from frontier.model import frozen
 from frontier.status.snapshot import Nodes, node_calls
 from frontier.store.calls import milliseconds
-from frontier.store.client import Call
-from frontier.store.keys import check_schema
-
-if TYPE_CHECKING:
-    from frontier.cluster.controls import Controls
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import CrawlKeys
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys, check_schema
 
 WAIT = 10.0
 """Seconds within which heartbeats should tell each live node, and bring its report."""

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from frontier.model import frozen
 from frontier.status.text import duration
 from frontier.status.validate import printable, whole
-from frontier.status.views import LimitProgress
+from frontier.status.views import CrawlSnapshot, LimitProgress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from frontier.status.figures import Pace
-    from frontier.status.views import CrawlSnapshot
 
 LEAST_S = 30.0
 """Seconds for which a node must have run before there is a trend."""

@@ -22,7 +22,7 @@ from frontier.errors import KeyDamaged
 from frontier.model import frozen
 from frontier.status.snapshot import DAMAGED, Nodes, known, list_crawls, node_calls
 from frontier.status.validate import printable, text, whole
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from frontier.status.figures import Figures
     from frontier.status.views import CrawlSummary
-    from frontier.store.client import BlockingStore
 
 MOST = 200
 """Collections that are named."""

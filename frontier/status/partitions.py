@@ -23,20 +23,17 @@ from frontier.queue.hosts import list_call
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import Scan, scan_call
-from frontier.seen.seen_set import partition_state, state_call
+from frontier.seen.seen_set import PartitionState, partition_state, state_call
 from frontier.status.back_offs import LeftAlone, left_alone
 from frontier.status.validate import printable, text, whole
 from frontier.status.views import DeadLetter, Harmed
-from frontier.store.client import Call
-from frontier.store.keys import node_of
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys, node_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frontier.seen.config import SeenConfig
-    from frontier.seen.seen_set import PartitionState
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import CrawlKeys
 
 BATCH = 128
 """Partitions per round trip."""

@@ -12,13 +12,17 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from frontier.settings.values import NAME
-from frontier.status.figures import MOST_SHARES, figures_of, report_of, together
+from frontier.status.figures import (
+    MOST_SHARES,
+    Figures,
+    figures_of,
+    report_of,
+    together,
+)
 from frontier.status.validate import MAX_JSON, mapping, printable, text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from frontier.status.figures import Figures
 
 
 def read_reports(reply: Mapping[bytes, bytes]) -> dict[str, Figures]:

@@ -26,13 +26,12 @@ from frontier.queue.item import RECRAWL, decode
 from frontier.recrawl.schedule import State
 from frontier.status.validate import printable, whole
 from frontier.store.calls import milliseconds
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
 

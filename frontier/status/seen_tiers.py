@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import ConfigurationError
 from frontier.seen import intset
 from frontier.seen.bloom import error_after
-from frontier.seen.config import seen_config
-from frontier.seen.seen_set import (
-    checked_shape,
-    crawl_state,
-)
+from frontier.seen.config import SeenConfig, seen_config
+from frontier.seen.seen_set import PartitionState, SeenState, checked_shape, crawl_state
 from frontier.status.forecast import LEAST_S
 from frontier.status.views import Outlook, Tiers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.seen.config import SeenConfig
-    from frontier.seen.seen_set import PartitionState, SeenState
     from frontier.status.partitions import PartitionLook
 
 

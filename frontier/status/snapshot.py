@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import controls
-from frontier.cluster.controls import is_paused
+from frontier.cluster.controls import Controls, is_paused
 from frontier.cluster.crawls import BY_FINGERPRINT
 from frontier.cluster.membership import own_ttl_of, ttl_of
 from frontier.cluster.ring import Ring
@@ -31,7 +31,7 @@ from frontier.settings.values import NAME
 from frontier.status import back_offs
 from frontier.status.figures import Figures, figures_of, sum_of, together
 from frontier.status.forecast import SPENT, limits_of
-from frontier.status.partitions import dead_letters, look_at
+from frontier.status.partitions import PartitionLook, dead_letters, look_at
 from frontier.status.reports import read_reports, without_sum
 from frontier.status.seen_tiers import tiers_in, tiers_of
 from frontier.status.validate import mapping, printable, real, text, whole
@@ -39,11 +39,12 @@ from frontier.status.views import (
     ControlsView,
     CrawlSnapshot,
     CrawlSummary,
+    DeadLetter,
     Harmed,
     NodeView,
 )
 from frontier.store.calls import milliseconds
-from frontier.store.client import Call, memory_share
+from frontier.store.client import BlockingStore, Call, memory_share
 from frontier.store.keys import (
     CrawlKeys,
     RegistryKeys,
@@ -54,11 +55,7 @@ from frontier.store.keys import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from frontier.cluster.controls import Controls
     from frontier.seen.config import SeenConfig
-    from frontier.status.partitions import PartitionLook
-    from frontier.status.views import DeadLetter
-    from frontier.store.client import BlockingStore
 
 
 MAX_LETTERS = 5

@@ -26,28 +26,24 @@ from frontier.settings.live import QUOTAS
 from frontier.status.back_offs import LeftAlone
 from frontier.status.figures import HostSeconds
 from frontier.status.forecast import TimeLeft, time_left
-from frontier.status.membership_log import log_call, read_log
+from frontier.status.membership_log import MemberEvent, log_call, read_log
 from frontier.status.partitions import (
     MOST_QUEUES,
+    PartitionLook,
     dead_letters,
     longest_queues,
     look_at,
 )
-from frontier.status.schedules import feeds_of, waiting_of
-from frontier.status.snapshot import assembled, read_crawl
+from frontier.status.schedules import FeedsView, Waiting, feeds_of, waiting_of
+from frontier.status.snapshot import StoredCrawl, assembled, read_crawl
 from frontier.status.validate import whole
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frontier.status.membership_log import MemberEvent
-    from frontier.status.partitions import PartitionLook
-    from frontier.status.schedules import FeedsView, Waiting
-    from frontier.status.snapshot import StoredCrawl
     from frontier.status.views import CrawlSnapshot
-    from frontier.store.client import BlockingStore
 
 SCANNED_A_SECOND = 100
 """Partitions that are looked at, on average: if a crawl has more than this, they are

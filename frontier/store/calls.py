@@ -17,18 +17,15 @@ What always holds:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.errors import ConfigurationError
 from frontier.model import frozen
-from frontier.store.scripts import SCRIPTS
+from frontier.store.scripts import SCRIPTS, Script
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from frontier.store.address import Server
-    from frontier.store.scripts import Script
 
 
 Argument = str | bytes | int | float

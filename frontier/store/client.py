@@ -40,6 +40,8 @@ from frontier.errors import (
 from frontier.store.address import (
     CLUSTER,
     SENTINEL,
+    Address,
+    Server,
     Watch,
     address_of,
     given,
@@ -48,14 +50,12 @@ from frontier.store.address import (
     primary_of,
 )
 from frontier.store.calls import Argument, Call, Copies
-from frontier.store.cluster_router import Batch, Router
+from frontier.store.cluster_router import Batch, Outcome, Router
 from frontier.store.damage import damaged, is_damage, type_calls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-    from frontier.store.address import Address, Server
-    from frontier.store.cluster_router import Outcome
 
 __all__ = ["Argument", "BlockingStore", "Call", "Store", "check_server", "given"]
 

@@ -9,12 +9,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable, WritesRefused
-from frontier.store.client import CHANGED, Call, check_server, memory_share
+from frontier.store.client import CHANGED, Call, Store, check_server, memory_share
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from frontier.store.client import Store
 
 logger = logging.getLogger(__name__)
 

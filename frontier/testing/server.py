@@ -19,21 +19,19 @@ from dataclasses import replace
 from email.utils import formatdate
 from functools import lru_cache, partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from typing_extensions import override
 
 from frontier.errors import ConfigurationError
 from frontier.testing.oracle import Entry, LogWriter
-from frontier.testing.site import CHUNK_BYTES, Resource, failure
+from frontier.testing.site import CHUNK_BYTES, Resource, Site, failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
-    from typing import Self
 
-    from frontier.testing.site import Site
 
 MAX_HEAD_BYTES = 65536
 CACHED_RESOURCES = 8192

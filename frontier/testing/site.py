@@ -41,19 +41,15 @@ import gzip
 import random
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2s
 from html import escape
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from frontier.errors import ConfigurationError
 from frontier.model import frozen
 from frontier.testing import news
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 LAST_MODIFIED = b"Mon, 01 Jan 2024 00:00:00 GMT"
 CHUNK_BYTES = 256

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from frontier.cdx.lines import LINE_LIMIT, MOMENT, captures_in, parse
-from frontier.cdx.sorting import captures_at
+from frontier.cdx.sorting import Captures, captures_at
 from frontier.errors import BadWacz, BadWarc
 from frontier.files import open_input, require_ratio
 from frontier.wacz import layout
@@ -35,7 +35,6 @@ from frontier.warc.reader import LINE_END, Members, parts_of, records_of, tellin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from frontier.cdx.sorting import Captures
 
 BLOCK_LIMIT = 64 << 20
 """The largest gzip member of an index that is read, in bytes; ours have some 50 kB."""

@@ -18,9 +18,9 @@ import logging
 import time
 from dataclasses import asdict, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from frontier.errors import BadWacz, FileInUse, FileTaken, NotFound
+from frontier.errors import BadWacz, BadWarc, FileInUse, FileTaken, NotFound
 from frontier.files import (
     FILE_MODE,
     OPEN,
@@ -39,10 +39,8 @@ from frontier.warc.records import software
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
-    from typing import IO
 
     from frontier.cdx.sorting import Need
-    from frontier.errors import BadWarc
 
 logger = logging.getLogger(__name__)
 

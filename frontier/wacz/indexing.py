@@ -22,10 +22,10 @@ from __future__ import annotations
 import json
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from frontier.cdx.lines import HTML, INDEXED, LINE_LIMIT, captures_in, parse
-from frontier.cdx.sorting import captures_at
+from frontier.cdx.lines import HTML, INDEXED, LINE_LIMIT, Capture, captures_in, parse
+from frontier.cdx.sorting import Need, captures_at
 from frontier.errors import BadWarc, FrontierError
 from frontier.files import FILE_MODE, creating, open_input
 from frontier.wacz import layout
@@ -37,10 +37,7 @@ if TYPE_CHECKING:
     import contextlib
     from collections.abc import Callable, Iterator
     from pathlib import Path
-    from typing import BinaryIO
 
-    from frontier.cdx.lines import Capture
-    from frontier.cdx.sorting import Need
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from json.encoder import encode_basestring_ascii as _json
 from typing import IO, TYPE_CHECKING, Any
 
-from frontier.cdx.lines import LINE_LIMIT, MOMENT, parse
+from frontier.cdx.lines import LINE_LIMIT, MOMENT, Capture, parse
 from frontier.cdx.sorting import Need
 from frontier.dedupe.digest import in_hex
 from frontier.errors import BadWacz
@@ -25,8 +25,6 @@ from frontier.warc.records import dated
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from frontier.cdx.lines import Capture
 
 
 VERSION = "1.1.1"

@@ -13,7 +13,7 @@ import re
 import zipfile
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self
 
 from isal import isal_zlib
 
@@ -23,7 +23,6 @@ from frontier.warc.reader import blocks_of, parts_of, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import IO, BinaryIO, Self
 
 LEVEL = 1
 """zlib's level for what is compressed here: lists of pages and logs."""

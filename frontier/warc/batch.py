@@ -26,12 +26,12 @@ from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
-from frontier.dedupe.cdx_lookup import Asked
-from frontier.dedupe.digest_index import Entry
+from frontier.dedupe.cdx_lookup import Asked, CdxServers
+from frontier.dedupe.digest_index import Entry, Index
 from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules, Statistics
-from frontier.dedupe.url_history import last_capture_of
+from frontier.dedupe.url_history import History, last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
-from frontier.model import Original, frozen, mutable
+from frontier.model import Exchange, Original, Outlinks, Stored, frozen, mutable
 from frontier.warc.content_coding import decoded
 from frontier.warc.records import target_uri
 
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
-    from frontier.dedupe.cdx_lookup import CdxServers
-    from frontier.dedupe.digest_index import Index
-    from frontier.dedupe.url_history import History
-    from frontier.model import Exchange, Outlinks, Stored
     from frontier.warc.crawl_log import CrawlLog
     from frontier.warc.crawl_log import Entry as Line
     from frontier.warc.disk_space import Room

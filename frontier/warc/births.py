@@ -10,13 +10,10 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from typing import TYPE_CHECKING
+from typing import IO
 
 from frontier.errors import BadWarc
 from frontier.warc.reader import records_in
-
-if TYPE_CHECKING:
-    from typing import IO
 
 FIELD = "crawl-born"
 URL = "frontier:born"

@@ -20,14 +20,13 @@ from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.model import Exchange, frozen
 from frontier.warc.content_coding import decoded
-from frontier.warc.reader import body_of, parts_of, pulled_from, records_in
+from frontier.warc.reader import Found, body_of, parts_of, pulled_from, records_in
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator
     from pathlib import Path
 
-    from frontier.warc.reader import Found
 
 BODY_LIMIT = 4 << 20
 """Most bytes of a record that are read to show it."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frontier.cdx.lines import captures_in, key_under, meta_line
+from frontier.cdx.lines import Capture, captures_in, key_under, meta_line
 from frontier.files import FILE_MODE, OPEN, open_input, published
 from frontier.warc.reader import records_in
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from frontier.cdx.lines import Capture
     from frontier.urls.canon.rulesets import RuleSet
 
 SUFFIX = ".cdxj"

@@ -37,7 +37,10 @@ from frontier.warc.reader import (
     LENIENT,
     LINE_END,
     WARC,
+    Begin,
+    Found,
     Head,
+    Members,
     Source,
     blocks_of,
     by_length,
@@ -49,8 +52,6 @@ from frontier.warc.zstd import is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from frontier.warc.reader import Begin, Found, Members
 
 
 _WARC = b"WARC/"

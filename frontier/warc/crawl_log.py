@@ -22,12 +22,12 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from frontier.append_file import close_left
+from frontier.append_file import AppendFile, close_left
 from frontier.dedupe.digest import labelled
 from frontier.files import OPEN
-from frontier.model import Attempt, frozen
+from frontier.model import Attempt, Exchange, Found, Stored, frozen
 from frontier.warc.births import NOTE, URL
-from frontier.warc.file_rotation import Series, named_in
+from frontier.warc.file_rotation import Series, WarcConfig, named_in
 from frontier.warc.records import digits, escaped, target_uri, warc_date
 from frontier.warc.selection import mime_of
 
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-    from frontier.append_file import AppendFile
-    from frontier.model import Exchange, Found, Stored
-    from frontier.warc.file_rotation import WarcConfig
 
 logger = logging.getLogger(__name__)
 

@@ -32,14 +32,13 @@ from frontier.files import (
     make_directory,
     sync_directory,
 )
-from frontier.model import Stored, frozen
+from frontier.model import Exchange, Original, Outlinks, Stored, frozen
 from frontier.warc import records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from frontier.model import Exchange, Original, Outlinks
     from frontier.warc.cdxj_sidecar import Listing
     from frontier.warc.records import Record
 

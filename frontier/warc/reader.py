@@ -33,12 +33,10 @@ from isal import isal_zlib
 from typing_extensions import override
 
 from frontier.errors import BadWarc
-from frontier.warc.zstd import FRAME, frames_of, is_zstd
+from frontier.warc.zstd import FRAME, Frames, frames_of, is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from frontier.warc.zstd import Frames
 
 
 GAP = 64

@@ -21,7 +21,7 @@ from frontier.errors import BadWarc
 from frontier.files import OPEN
 from frontier.model import frozen
 from frontier.warc.file_rotation import named_in
-from frontier.warc.reader import records_in
+from frontier.warc.reader import Found, records_in
 from frontier.warc.records import MADE_BY
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-    from frontier.warc.reader import Found
 
 logger = logging.getLogger(__name__)
 

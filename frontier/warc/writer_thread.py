@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from frontier.group_commit import GroupCommit, promise
-from frontier.model import Attempt, Exchange, Outlinks
+from frontier.model import Attempt, Body, Exchange, Outlinks
 from frontier.warc.batch import LONGEST_DELAY, ArchiveConfig, BatchWriter, Counters
 from frontier.warc.crawl_log import entry_of
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from frontier.dedupe.digest_index import Index
-    from frontier.model import Body
     from frontier.warc.file_rotation import WarcWriter
 
 logger = logging.getLogger(__name__)

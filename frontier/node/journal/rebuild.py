@@ -42,9 +42,9 @@ from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, FORCED, NEW, TEST, Push
 from frontier.seeds.seeder import Seeder
-from frontier.seen.config import seen_config
+from frontier.seen.config import SeenConfig, seen_config
 from frontier.seen.seen_set import checked_shape
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
 from frontier.urls.addresses import SAID, class_of_host
 from frontier.urls.fingerprint import LEAST_MARK
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from frontier.seen.config import SeenConfig
-    from frontier.store.client import BlockingStore
 
 START = b"is_start_request"
 """In the item of a seed: a key of its ``meta``, which Scrapy sets."""

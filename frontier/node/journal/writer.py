@@ -39,9 +39,9 @@ from frontier.node.journal.entries import (
     journals_in,
     whole_bytes,
 )
-from frontier.queue.push import CLAIM
-from frontier.store.calls import Call
-from frontier.store.keys import RegistryKeys
+from frontier.queue.push import CLAIM, Push
+from frontier.store.calls import Call, Run
+from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.store.outage_retry import pauses
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.queue.due import Again
-    from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
-    from frontier.store.calls import Run
-    from frontier.store.keys import CrawlKeys
 
 
 logger = logging.getLogger(__name__)
