@@ -7,12 +7,15 @@ import sys
 import pytest
 import warm
 
+from frontier.status.snapshot import snapshot
+from frontier.store.client import BlockingStore
 from tests.rawsite import RawSite, page
 
 SCRIPT = """
 import asyncio, json, os, signal, sys
 import scrapy
 from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.exceptions import CloseSpider
 
 from frontier.scheduler import MAX_PENDING
 
@@ -56,6 +59,8 @@ class Filling(scrapy.Spider):
         self.all_are_here = asyncio.Event()
         async with asyncio.timeout(CEILING):
             await self.all_are_here.wait()
+        engine.crawl(scrapy.Request(f"{site}/late"))
+        raise CloseSpider("enough")
 
     def arrived(self, response):
         pages = self.told["pages"] = self.told.get("pages", 0) + 1
@@ -105,6 +110,10 @@ def test_full_outbox_stops_new_requests(site, own_server, unique):
     assert (told["pending"], told["started"]) == (1, 0), done.stderr
     assert told["length"] == 4
     assert told["pages"] == 4, "when less waits, the engine is woken"
-    assert told["scheduler/enqueued"] == told["scheduler/dequeued"] == 5
+    address = {"REDIS_URL": own_server.url}
+    with contextlib.closing(BlockingStore.from_settings(address)) as store:
+        crawl = snapshot(store, unique, "filling-1")
+    assert crawl.totals.new == crawl.queue.pushed == 6, "with what is stored last"
+    assert (told["scheduler/enqueued"], told["scheduler/dequeued"]) == (6, 5)
     assert told["dupefilter/filtered"] == 10_001
-    assert told["reason"] == "finished"
+    assert told["reason"] == "enough"
