@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scrapy.http import HtmlResponse, TextResponse
+from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.utils.response import get_base_url
 
 from frontier.download.body_spool import ARCHIVED_ONLY
@@ -45,7 +45,6 @@ from frontier.urls.partition import DOWNLOAD_SLOT, queue_key
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 
 logger = logging.getLogger(__name__)

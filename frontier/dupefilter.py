@@ -25,7 +25,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from scrapy import signals
+from scrapy import Request, Spider, signals
 from scrapy.dupefilters import RFPDupeFilter
 from typing_extensions import override
 
@@ -51,7 +51,6 @@ from frontier.urls.partition import partition_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
     from frontier.settings.config import Config

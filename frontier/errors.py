@@ -52,11 +52,8 @@ command that it ends (`frontier.cli.output.ExitCode`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NOTHING_TO_DO = "it has nothing to do"
 """How the message of `RunOver` ends; it is found by this in the logs of nodes."""

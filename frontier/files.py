@@ -24,16 +24,13 @@ import errno
 import fcntl
 import os
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import FileIO
-from typing import IO, TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import IO, BinaryIO
 
 from frontier.errors import ConfigurationError, FileInUse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 
 VARIABLE = "FRONTIER_FILE_MODE"
 """The setting, and the environment variable that commands look at."""

@@ -19,16 +19,14 @@ import io
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from pathlib import Path
+from typing import IO, Any, BinaryIO, NamedTuple, Protocol
 
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
 from frontier.model import mutable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 JSON_LINES = {".jsonl", ".jl", ".jsonlines", ".ndjson"}
 CSV = ".csv"

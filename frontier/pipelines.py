@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from itemadapter import ItemAdapter
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.exceptions import DropItem, NotConfigured
 from scrapy.utils.misc import load_object
 
@@ -22,7 +22,6 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings

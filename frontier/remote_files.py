@@ -20,19 +20,17 @@ import hashlib
 import io
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
 
 from typing_extensions import override
 
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
 from frontier.settings.values import without_secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 AHEAD = 1 << 23
 """Bytes that are asked for beyond a read, if a file is read from beginning to end."""

@@ -23,7 +23,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
@@ -71,7 +71,6 @@ from frontier.urls.partition import DOWNLOAD_SLOT, SPREAD
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 

@@ -25,7 +25,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import scrapy
-from scrapy import exceptions, signals
+from scrapy import Request, exceptions, signals
 from scrapy.core import downloader as scrapys_downloader
 from scrapy.core.downloader.handlers import http11
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler, _ScrapyAgent
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     )
     from http.cookiejar import Cookie
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response, TextResponse
     from scrapy.http.cookies import CookieJar

@@ -9,17 +9,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import sqlite3
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 from frontier.cdx.lines import Capture, sort_key
 from frontier.dedupe.digest import in_hex
 from frontier.files import FILE_MODE, creating
 from frontier.warc.records import digits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 BATCH = 1_000
 """Rows that are put into the file at once."""

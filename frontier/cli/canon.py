@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from rich.text import Text
 
 from frontier.cli.command import Commands, Output, argument, option, options
 from frontier.cli.output import ExitCode, Shown
 from frontier.errors import InvalidURL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @options

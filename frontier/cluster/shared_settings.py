@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.errors import ConfigurationError
 from frontier.settings.config import PREFIX, Config
 from frontier.urls.canon.rulesets import label_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
 """Scrapy's setting for what tells requests apart."""

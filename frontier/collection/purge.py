@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
 
 from frontier.collection.rounds import Hold
 from frontier.collection.summary import (
@@ -38,9 +38,6 @@ from frontier.errors import CollectionInUse, ConfigurationError
 from frontier.model import frozen
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CollectionKeys, round_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
 
 
 @frozen

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from frontier.errors import ConfigurationError, SourceBroken
@@ -22,10 +23,6 @@ from frontier.model import frozen
 from frontier.postcrawl.files import files_in
 from frontier.remote_files import is_url, read_remote
 from frontier.store.keys import names_a_crawl
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 MAX_MANIFEST = 64 << 20
 """The most bytes of a manifest, enough for some 200,000 WACZ files."""

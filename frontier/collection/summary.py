@@ -6,8 +6,8 @@ import json
 import re
 import shlex
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from frontier.errors import KeyDamaged
 from frontier.model import frozen
@@ -21,10 +21,6 @@ from frontier.store.keys import (
     round_id,
     round_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
 """What is counted for each crawl, and summed up over the committed ones."""

@@ -20,14 +20,12 @@ import logging
 import secrets
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.errors import FrontierError
 from frontier.model import frozen, mutable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 logger = logging.getLogger(__name__)
 

@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from frontier.model import frozen
 from frontier.status.text import first_of, ranges_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 COLOURS = 24
 """Colours of the style sheet; if there are more nodes, they share them."""

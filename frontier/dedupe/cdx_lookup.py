@@ -20,9 +20,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from frontier.cdx.lines import Capture, sort_key
 from frontier.dedupe.cdx_server import CONNECTIONS, CdxServer, NoAnswer, Wanted
@@ -32,10 +33,6 @@ from frontier.dedupe.revisit_policy import Match, canonical
 from frontier.model import Original, mutable
 from frontier.urls.split import WEB, split
 from frontier.warc.records import digits, target_uri, warc_date
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 logger = logging.getLogger(__name__)
 

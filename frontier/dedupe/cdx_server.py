@@ -24,8 +24,9 @@ import re
 import threading
 import time
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -41,9 +42,6 @@ from frontier.cdx.lines import (
 )
 from frontier.model import frozen
 from frontier.warc.records import software, warc_date
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def answers(data: bytes) -> Iterator[Capture]:

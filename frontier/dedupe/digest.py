@@ -12,15 +12,12 @@ import base64
 import hashlib
 import re
 import string
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from frontier.model import Body, FileBody, slices_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 ALGORITHM = "sha256"
 """The algorithm of payload digests, unless another one is chosen."""

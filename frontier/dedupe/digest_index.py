@@ -13,14 +13,12 @@ an older one or from Browsertrix, and 14 from an imported CDX.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from frontier.model import Original, frozen
 from frontier.warc.records import MAX_URL, dated, digits, escaped
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _DATE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,2}")
 _NUMBER = re.compile(r"[0-9]{1,15}")

@@ -26,10 +26,10 @@ What always holds of them:
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.dedupe.cdx_server import Wanted
@@ -39,9 +39,6 @@ from frontier.model import Exchange, Original, frozen, mutable
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import target_uri
 from frontier.warc.selection import mime_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 
 @frozen

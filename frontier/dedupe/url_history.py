@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.dedupe.digest import spelled
 from frontier.dedupe.digest_index import Entry, Index, decode, encode
@@ -35,9 +36,6 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys, round_of
 from frontier.warc.file_rotation import UNSAFE
 from frontier.warc.reader import Head
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 
 class _OfCrawl:

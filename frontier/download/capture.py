@@ -18,7 +18,7 @@ from http.client import responses
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from scrapy.http import HtmlResponse, XmlResponse
+from scrapy.http import HtmlResponse, Response, XmlResponse
 
 from frontier.model import Attempt, Exchange, Made, Stored
 from frontier.warc.selection import mime_of
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from scrapy import Request
-    from scrapy.http import Response
     from scrapy.http.headers import Headers
 
     from frontier.download.wire import Wire

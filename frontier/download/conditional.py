@@ -16,7 +16,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scrapy.http import Headers
+from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
 from frontier.errors import StoreError
@@ -25,7 +25,6 @@ from frontier.warc.readback import Kept, is_here, read_back
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.http import Response
 
     from frontier.dedupe.url_history import LastCapture
     from frontier.session.session import Session

@@ -11,9 +11,10 @@ What always holds:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
 from frontier.model import frozen
@@ -37,10 +38,6 @@ from frontier.urls.addresses import SAID
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import SPREAD, host_of_shard, partition_of
 from frontier.urls.traps import SETTINGS, Traps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 WINDOW = 500
 """Elements of a list that one call reads at most."""

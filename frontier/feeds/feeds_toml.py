@@ -17,18 +17,14 @@ An unknown key is a fault, which is reported with file, line and the nearest kno
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from frontier.errors import ConfigurationError
 from frontier.feeds.model import Site, sites_of
 from frontier.settings.live_source import File
 from frontier.settings.toml_tables import TomlTables
 from frontier.settings.values import UNITS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
 
 SITE = ("name", "wait", "wait_max", "paused", "ended", "feeds")
 FEED = ("url", "implied")

@@ -6,18 +6,15 @@ feed. Folders of a feed reader are topics, not sites.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from frontier.errors import InputBroken
 from frontier.feeds.model import Site, sites_of
 from frontier.settings.toml_tables import read_bytes
 from frontier.urls.sitemaps import local_name, without_bare
 from frontier.urls.split import split
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
 
 MAX_BYTES = 32 << 20
 

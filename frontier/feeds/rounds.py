@@ -26,7 +26,7 @@ from collections import defaultdict
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy import Request
+from scrapy import Request, Spider
 from typing_extensions import override
 
 from frontier.feeds.round_state import (
@@ -57,7 +57,6 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from frontier.feeds.model import Site, Sites

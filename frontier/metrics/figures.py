@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from frontier.metrics.exposition import Metric, Samples
 from frontier.status.figures import ERROR_KINDS, Figures
 from frontier.urls.traps import SETTINGS as TRAPS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 OTHER = "other"
 """Stands for any value that is not among those that a label may have."""

@@ -7,19 +7,16 @@ node starts. docs/figures.md has the same list.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.metrics.exposition import Metric, Samples, most
 from frontier.metrics.figures import FIGURES, OTHER
 from frontier.model import frozen
 from frontier.status.figures import ERROR_KINDS, Figures
 from frontier.status.validate import real
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 TOP_HOSTS = 20
 """Hosts that have a label: those with most errors, and the slowest."""

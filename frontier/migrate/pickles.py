@@ -20,18 +20,16 @@ import datetime as dt
 import io
 import pickle
 import pickletools
+from collections.abc import Callable
 from decimal import Decimal
 from pickle import _Unpickler  # in Python: the one in C makes room for any memo
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from typing_extensions import override
 
 from frontier.errors import CodecError
 from frontier.queue.item import MAX_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_STEPS = 250_000
 """Instructions of a pickle; the dictionary of a request takes about a hundred."""

@@ -19,14 +19,12 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.errors import ConfigurationError
 from frontier.status.text import ranges_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 TURN = 0.25
 """Seconds between two looks at the clock."""

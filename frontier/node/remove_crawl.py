@@ -14,17 +14,13 @@ What always holds:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from frontier.cluster.endings import begin_removal
 from frontier.collection.summary import pairs
 from frontier.model import mutable
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, names_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 BATCH = 1_000
 """Keys per round trip."""

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from frontier.cluster import controls
 from frontier.cluster.crawls import STATES
@@ -37,10 +38,6 @@ from frontier.store.calls import milliseconds
 from frontier.store.client import BlockingStore, Call
 from frontier.store.damage import is_number, kind_of, number_in, wrong_type
 from frontier.store.keys import CrawlKeys, PartitionKeys, names_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
 
 WAITING = 500
 """Waiting URLs that one call reads."""

@@ -10,19 +10,16 @@ What always holds:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from frontier.model import frozen
 from frontier.postcrawl.engines import part_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @frozen

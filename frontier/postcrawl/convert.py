@@ -14,8 +14,10 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from frontier.cdx.lines import captures_in
 from frontier.dedupe.digest import digest_of_block
@@ -31,11 +33,6 @@ from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import compress
 from frontier.warc.reader import Found, Source, parts_of
 from frontier.warc.records import Record, warcinfo
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 _END = b"\r\n\r\n"
 _PART = 1 << 20

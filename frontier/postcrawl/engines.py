@@ -21,9 +21,10 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -32,9 +33,6 @@ import pyarrow.parquet as pq
 from frontier.errors import ConfigurationError
 from frontier.files import VARIABLE, make_directory, mode_of_environment
 from frontier.postcrawl.manifest import SCHEMA, SUFFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 MEMORY = "1GB"
 """DuckDB's memory limit."""

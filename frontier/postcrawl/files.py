@@ -14,16 +14,13 @@ A file that is read and the file it becomes have the same name below their direc
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from frontier.errors import ConfigurationError
 from frontier.files import OPEN
 from frontier.postcrawl.working_directory import BESIDE
 from frontier.remote_files import RemotePath
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ENDINGS = (".warc.gz", ".warc", ".warc.zst", ".arc.gz", ".arc")
 """Endings of names of files that are read when a directory is given."""

@@ -18,10 +18,12 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, field
 from datetime import UTC, datetime, timedelta
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 from zlib import crc32
 
 import pyarrow as pa
@@ -36,11 +38,6 @@ from frontier.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.reader import Found, whole
 from frontier.warc.records import dated, escaped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
 
 SCHEMA = pa.schema(
     [

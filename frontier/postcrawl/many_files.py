@@ -13,19 +13,17 @@ import functools
 import multiprocessing
 import os
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from frontier.errors import FrontierError
 from frontier.files import make_directory, mode_of_environment
 from frontier.model import frozen
 from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Options, make
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 AHEAD = 4
 """Files that wait for each process: a petabyte has too many to submit at once."""

@@ -8,17 +8,14 @@ other record both are its block.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from frontier.dedupe.digest import hashing, in_hex
 from frontier.errors import ConfigurationError
 from frontier.warc.reader import Found, body_of, body_start, telling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 ALGORITHMS = ("sha256", "sha1", "blake3", "md5", "sha512")
 

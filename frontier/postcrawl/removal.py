@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 
@@ -36,11 +38,6 @@ from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
 from frontier.urls.split import split
 from frontier.warc.records import Record, dated, escaped, identify, target_uri
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
 
 LEAVING = """
 SELECT file, record_offset, record_length, record_id, type, url, date FROM leaving

@@ -14,9 +14,10 @@ other records that have the URL and the date of a capture in it.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -32,11 +33,6 @@ from frontier.postcrawl.engines import (
     query,
 )
 from frontier.warc.records import escaped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 MISSING = """
 SELECT r.file, r.record_offset, r.refers_to_url, r.refers_to_date FROM needed r

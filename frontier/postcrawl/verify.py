@@ -17,8 +17,9 @@ payload of the digest that the revisit states.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -27,10 +28,6 @@ from frontier.postcrawl.engines import duckdb_engine, query
 from frontier.postcrawl.files import below_shared
 from frontier.postcrawl.manifest import stored_manifest
 from frontier.remote_files import path_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _NAMES = pa.schema([("file", pa.string()), ("name", pa.string())])
 NAMED = 100

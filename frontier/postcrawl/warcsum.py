@@ -13,16 +13,12 @@ compared when the plan is applied. The last fields of what stays are ``1 - -``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from frontier.files import mode_of_environment, published
 from frontier.postcrawl.engines import Engine, parts_of, query
 from frontier.postcrawl.plan import PLAN, TEXT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
 
 MANIFEST = "manifest.warcsum"
 SKIPPED = """

@@ -15,15 +15,12 @@ run finds it.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from frontier.errors import DirectoryInUse, FileInUse
 from frontier.files import make_directory, mode_of_environment, rewriting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BESIDE = ".frontier-remove"
 """The name of a directory beside files that captures are removed from."""

@@ -22,21 +22,19 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import msgpack
 
 from frontier.errors import CodecError, NotSerializable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 VERSION = 2
 SHORT = {3: "https://", 4: "http://"}

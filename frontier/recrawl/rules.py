@@ -25,8 +25,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from frontier.model import frozen
 from frontier.recrawl.schedule import Kind, Schedule
@@ -34,10 +36,6 @@ from frontier.settings.live_source import File
 from frontier.settings.toml_tables import TomlTables
 from frontier.settings.values import boolean, choice, real, seconds_of
 from frontier.urls.split import split
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 MAX_BYTES = 1 << 20
 """The most bytes of a rule file."""

@@ -9,18 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Iterator, Mapping
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from frontier.errors import ConfigurationError
 from frontier.files import read_input
 from frontier.queue.item import MAX_BYTES as LONGEST
 from frontier.status.text import first_of
 from frontier.urls.split import split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 logger = logging.getLogger(__name__)
 

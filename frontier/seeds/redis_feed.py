@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from scrapy import FormRequest, Request, signals
+from scrapy import FormRequest, Request, Spider, signals
 from typing_extensions import override
 
 from frontier.cluster.seed_lock import YOURS, SeedLock
@@ -34,7 +34,6 @@ from frontier.status.validate import printable
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from frontier.node.node import Node

@@ -20,12 +20,9 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from frontier.model import frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GROWTH = 4
 SPARE = 1.25

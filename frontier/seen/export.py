@@ -27,8 +27,10 @@ import gzip
 import json
 import secrets
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import msgpack
 
@@ -58,11 +60,6 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, PartitionKeys, RegistryKeys
 from frontier.urls.canon.rulesets import label_of
 from frontier.urls.fingerprint import LEAST_MARK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 
 FORMAT, VERSION = "frontier-seen", 4
 HASH = "murmur3-128/62"

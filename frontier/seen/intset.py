@@ -13,13 +13,10 @@ of the mark). So a split always moves members to a bucket with a greater number.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from frontier.model import frozen
 from frontier.urls.fingerprint import LEAST_MARK, MARK_BITS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FILL = 200
 """URLs per bucket on average: an unsplit one has up to twice that, and stays

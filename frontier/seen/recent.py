@@ -7,10 +7,7 @@ when it is full. `frontier.scheduler` and `frontier.dupefilter` ask it first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from collections.abc import Hashable
 
 
 class Recent:

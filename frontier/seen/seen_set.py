@@ -14,9 +14,10 @@ from __future__ import annotations
 import itertools
 import json
 import operator
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.cluster.crawls import BY_FINGERPRINT
 from frontier.errors import (
@@ -30,10 +31,6 @@ from frontier.seen.config import SeenConfig, SeenLayout
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, PartitionKeys, check_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 CANNOT_FORGET = (
     "the crawl {} keeps no set of what it saw, and a Bloom filter cannot forget; only "

@@ -11,8 +11,9 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy.crawler import Crawler
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -22,10 +23,6 @@ from scrapy.utils.project import get_project_settings
 from frontier.errors import ConfigurationError, FrontierError
 from frontier.model import frozen
 from frontier.status.validate import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 MARK = "scrapy.cfg"
 CLUSTER = "cluster"

@@ -29,7 +29,7 @@ import logging
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from scrapy import signals
+from scrapy import Request, signals
 from scrapy.downloadermiddlewares.stats import get_header_size, get_status_size
 
 from frontier.errors import ConfigurationError
@@ -41,7 +41,6 @@ from frontier.status.figures import ERROR_KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import scrapy
-from scrapy import signals
+from scrapy import Request, Spider, signals
 from scrapy.exceptions import CloseSpider
 from typing_extensions import override
 
@@ -84,7 +84,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from contextlib import AbstractAsyncContextManager
 
-    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings

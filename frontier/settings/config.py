@@ -15,9 +15,10 @@ import os
 import re
 import secrets
 import socket
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.errors import ConfigurationError
 from frontier.model import Order
@@ -31,10 +32,6 @@ from frontier.settings.values import (
     real,
     whole,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from dataclasses import Field
 
 PREFIX = parsers.PREFIX
 LEAST_SECONDS = 0.001

@@ -7,16 +7,14 @@ fixed when a crawl is created, and the rest are read only when a node starts.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.errors import ConfigurationError
 from frontier.model import frozen
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
-
-if TYPE_CHECKING:
-    from collections.abc import Container
 
 DELAY = "DOWNLOAD_DELAY"
 PER_HOST = "CONCURRENT_REQUESTS_PER_DOMAIN"

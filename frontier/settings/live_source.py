@@ -15,14 +15,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from frontier.errors import InputBroken
 from frontier.settings.toml_tables import read_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 

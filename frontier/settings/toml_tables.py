@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from frontier.errors import InputBroken
 from frontier.files import read_input
 from frontier.settings.values import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
 MAX_LINE = 4_000
 """Characters of a line: reading a key of many parts takes time as their square."""

@@ -17,19 +17,17 @@ import heapq
 import itertools
 import re
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, field, fields, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from frontier.model import frozen
 from frontier.settings.live import LIVE
 from frontier.settings.values import HOST
 from frontier.status.validate import MAX_TEXT, printable, real, whole
 from frontier.urls.traps import SETTINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 ERROR_KINDS = (
     "dns",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from frontier.settings.values import NAME
 from frontier.status.figures import (
@@ -20,9 +21,6 @@ from frontier.status.figures import (
     together,
 )
 from frontier.status.validate import MAX_JSON, mapping, printable, text, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 def read_reports(reply: Mapping[bytes, bytes]) -> dict[str, Figures]:

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
 import redis
@@ -39,9 +40,6 @@ from redis.connection import parse_url
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
 from frontier.model import frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
 
 Server = tuple[str, int]
 """Host and port."""

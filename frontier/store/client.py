@@ -20,9 +20,10 @@ import contextlib
 import math
 import re
 import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import redis
 import redis.asyncio
@@ -52,10 +53,6 @@ from frontier.store.address import (
 from frontier.store.calls import Argument, Call, Copies
 from frontier.store.cluster_router import Batch, Outcome, Router
 from frontier.store.damage import damaged, is_damage, type_calls
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-
 
 __all__ = ["Argument", "BlockingStore", "Call", "Store", "check_server", "given"]
 

@@ -14,13 +14,11 @@ What always holds:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from frontier.errors import KeyDamaged
 from frontier.store.calls import Call
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _SIGNS = re.compile(
     r"WRONGTYPE|wrong kind of value|not an integer|not a valid float|would overflow"

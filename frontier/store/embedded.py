@@ -32,9 +32,10 @@ import os
 import stat
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import quote
 
 import redis
@@ -46,9 +47,6 @@ from frontier.errors import StoreUnavailable
 from frontier.files import is_at
 from frontier.model import frozen
 from frontier.store.address import given
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 logger = logging.getLogger(__name__)
 MAX_LOG_BYTES = 10_000_000

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from frontier.store.calls import Call
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def hold_calls(key: str, holder: str, ttl_ms: int) -> list[Call]:

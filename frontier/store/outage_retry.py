@@ -6,14 +6,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
 
 from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable, WritesRefused
 from frontier.store.client import CHANGED, Call, Store, check_server, memory_share
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from typing_extensions import override
 
@@ -23,9 +24,6 @@ from frontier.errors import ConfigurationError
 from frontier.model import frozen
 from frontier.settings.patterns import LOOKED, compiled
 from frontier.urls.split import NO_PORT, split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 HOST, PREFIX, PATTERN = "host", "prefix", "pattern"
 KINDS = (HOST, PREFIX, PATTERN)

@@ -18,14 +18,12 @@ from __future__ import annotations
 import contextlib
 import re
 import resource
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 from lxml import etree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 ATTRIBUTES = {
     "a": ("href",),

@@ -8,12 +8,10 @@ What always holds:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from protego import Protego
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 LIMIT = 512_000
 """Bytes that are read: the least that RFC 9309 (2.5) requires a crawler to read."""

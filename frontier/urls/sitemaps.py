@@ -26,18 +26,16 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from io import BytesIO
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lxml import etree
 
 from frontier.urls.split import split, web_url
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 MOST_BYTES = 52_428_800
 """The most bytes of a sitemap, unpacked."""

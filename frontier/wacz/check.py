@@ -20,9 +20,10 @@ import json
 import re
 import tempfile
 import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from frontier.cdx.lines import LINE_LIMIT, MOMENT, captures_in, parse
 from frontier.cdx.sorting import Captures, captures_at
@@ -31,10 +32,6 @@ from frontier.files import open_input, require_ratio
 from frontier.wacz import layout
 from frontier.wacz.layout import index_lines, originals, read_json
 from frontier.warc.reader import LINE_END, Members, parts_of, records_of, telling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
 
 BLOCK_LIMIT = 64 << 20
 """The largest gzip member of an index that is read, in bytes; ours have some 50 kB."""

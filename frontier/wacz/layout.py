@@ -11,9 +11,11 @@ import json
 import re
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from json.encoder import encode_basestring_ascii as _json
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 from frontier.cdx.lines import LINE_LIMIT, MOMENT, Capture, parse
 from frontier.cdx.sorting import Need
@@ -21,11 +23,6 @@ from frontier.dedupe.digest import in_hex
 from frontier.errors import BadWacz
 from frontier.files import open_input
 from frontier.warc.records import dated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 VERSION = "1.1.1"
 SUFFIX = ".wacz"

@@ -11,18 +11,16 @@ import json
 import os
 import re
 import zipfile
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self
+from typing import IO, Any, BinaryIO, Self
 
 from isal import isal_zlib
 
 from frontier.errors import BadWacz
 from frontier.wacz import layout
 from frontier.warc.reader import blocks_of, parts_of, telling
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 LEVEL = 1
 """zlib's level for what is compressed here: lists of pages and logs."""

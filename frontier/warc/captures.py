@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Collection, Generator, Iterator
 from contextlib import closing
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 from frontier.cdx.lines import INDEXED, Capture, capture_of
 from frontier.errors import BadWarc
@@ -22,11 +24,6 @@ from frontier.model import Exchange, frozen
 from frontier.warc.content_coding import decoded
 from frontier.warc.reader import Found, body_of, parts_of, pulled_from, records_in
 from frontier.warc.records import target_uri
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator
-    from pathlib import Path
-
 
 BODY_LIMIT = 4 << 20
 """Most bytes of a record that are read to show it."""

@@ -29,8 +29,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
 from frontier.errors import BadWarc
 from frontier.warc.reader import (
@@ -49,10 +50,6 @@ from frontier.warc.reader import (
 )
 from frontier.warc.records import escaped, identify
 from frontier.warc.zstd import is_zstd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 _WARC = b"WARC/"
 _END = b"\r\n\r\n"

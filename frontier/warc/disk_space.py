@@ -16,13 +16,10 @@ import contextlib
 import errno
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from frontier.files import OPEN
 from frontier.warc.crawl_log import SUFFIX
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 INTERVAL = 5.0
 """Seconds after which the files are counted again."""

@@ -26,18 +26,15 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+from typing import IO, Any, TypeAlias, cast
 
 from isal import isal_zlib
 from typing_extensions import override
 
 from frontier.errors import BadWarc
 from frontier.warc.zstd import FRAME, Frames, frames_of, is_zstd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
 
 GAP = 64
 """Most bytes of line ends after a record."""

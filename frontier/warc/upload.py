@@ -17,7 +17,8 @@ asked for each by its name and size.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from typing_extensions import override
 
@@ -29,9 +30,6 @@ from frontier.settings.values import without_secrets
 from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.crawl_log import SUFFIX as LOG
 from frontier.warc.file_rotation import named_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 

@@ -24,14 +24,12 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frontier.errors import WorkerFailed
 from frontier.workers.process import JOBS, LENGTH, MOST, NO_MEMORY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 PROGRAM = Path(__file__).with_name("process.py")
 ROOT = Path(__file__).parents[2]

@@ -31,10 +31,8 @@ import resource
 import signal
 import struct
 import sys
-from typing import IO, TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import IO, Any
 
 JOBS = {
     "feed": "frontier.feeds.parse:feed_job",

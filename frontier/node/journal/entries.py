@@ -14,8 +14,9 @@ import hashlib
 import re
 import zlib
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -23,9 +24,6 @@ from frontier.cluster.job import Job
 from frontier.files import OPEN, open_input
 from frontier.model import frozen
 from frontier.urls.fingerprint import LEAST_MARK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 SUFFIX = ".journal"
 MAX_LINE = 7 * 1024 * 1024

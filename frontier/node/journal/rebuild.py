@@ -15,8 +15,9 @@ import contextlib
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from typing_extensions import override
 
@@ -49,11 +50,6 @@ from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
 from frontier.urls.addresses import SAID, class_of_host
 from frontier.urls.fingerprint import LEAST_MARK
 from frontier.urls.split import split
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
 
 START = b"is_start_request"
 """In the item of a seed: a key of its ``meta``, which Scrapy sets."""

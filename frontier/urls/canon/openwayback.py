@@ -7,14 +7,11 @@ default; `key` is what OpenWayback's CDX files are sorted by.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from urllib.parse import quote, unquote_to_bytes
 
 from frontier.urls.canon.heritrix import ANY, FLAGS, fixup_query
 from frontier.urls.canon.usable_uri import fixed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _STEPS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (chooser, re.compile(expression, FLAGS))
