@@ -136,11 +136,7 @@ R = TypeVar("R")
 if TYPE_CHECKING:  # what the newest version has
     from scrapy.core.downloader.handlers.http11 import (
         _LenientHTTP11ClientFactory as LenientFactory,
-    )
-    from scrapy.core.downloader.handlers.http11 import (
         _LenientHTTP11ClientProtocol as LenientProtocol,
-    )
-    from scrapy.core.downloader.handlers.http11 import (
         _LenientHTTPClientParser as LenientParser,
     )
 else:

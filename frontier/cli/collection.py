@@ -308,8 +308,7 @@ def purge(given: PurgeOptions) -> Shown:
     Shows its plan first; add --yes to do it. It refuses while a crawl runs, unless that
     commits in rounds; such a crawl stays.
     """
-    from frontier.collection.purge import plan, require_quiet
-    from frontier.collection.purge import purge as run_purge
+    from frontier.collection.purge import plan, purge as run_purge, require_quiet
     from frontier.collection.sources import crawls_in
 
     keep = crawls_in(given.manifest, given.root, force=given.force)

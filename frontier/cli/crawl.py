@@ -23,8 +23,7 @@ from frontier.cli.command import (
 )
 from frontier.cli.output import ExitCode, Shown, complain, say, show, table
 from frontier.errors import ConfigurationError, OtherSchema
-from frontier.status.text import duration
-from frontier.status.text import local_moment as when
+from frontier.status.text import duration, local_moment as when
 from frontier.status.validate import printable, text
 from frontier.store.keys import SCHEMA, CrawlKeys
 

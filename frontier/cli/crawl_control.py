@@ -17,8 +17,7 @@ from frontier.cli.command import (
 )
 from frontier.cli.output import Shown, bar, table
 from frontier.errors import ConfigurationError
-from frontier.status.text import first_of
-from frontier.status.text import local_moment as when
+from frontier.status.text import first_of, local_moment as when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,8 +167,13 @@ def _excluded(store: BlockingStore, keys: CrawlKeys) -> Shown:
 
 
 def _exclude(given: ExcludeOptions, store: BlockingStore, rule: Rule) -> Shown:
-    from frontier.cluster.controls import SKIPPED, Change, change, operator
-    from frontier.cluster.controls import exclude as excluding
+    from frontier.cluster.controls import (
+        SKIPPED,
+        Change,
+        change,
+        exclude as excluding,
+        operator,
+    )
     from frontier.status.controls import wanted_of
 
     crawl = given.stored(store)

@@ -60,8 +60,7 @@ def explain(given: ExplainOptions) -> Shown:
     Names what it could not look at; if that might change the answer, it ends with
     INCOMPLETE.
     """
-    from frontier.explain.checks import Known
-    from frontier.explain.checks import explain as judged
+    from frontier.explain.checks import Known, explain as judged
     from frontier.explain.files import find
     from frontier.explain.in_archive import look_into
     from frontier.explain.in_logs import read_logs

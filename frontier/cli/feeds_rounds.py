@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cli.command import ReportOptions, argument, option, options
 from frontier.cli.output import ExitCode, Shown, table
 from frontier.errors import ConfigurationError, NotFound
-from frontier.status.text import counted, duration
-from frontier.status.text import local_moment as when
+from frontier.status.text import counted, duration, local_moment as when
 from frontier.status.validate import printable
 from frontier.urls.split import split
 

@@ -9,8 +9,7 @@ from rich.text import Text
 from frontier.cli.output import Rows, facts, table
 from frontier.model import frozen
 from frontier.status.sections import INFO, Row, Section, alerts, sections
-from frontier.status.text import duration, size
-from frontier.status.text import local_moment as when
+from frontier.status.text import duration, local_moment as when, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -215,8 +215,7 @@ def import_file(given: ImportOptions) -> Shown:
 def _forget(
     store: BlockingStore, crawl: StoredCrawl, by_partition: dict[int, list[int]]
 ) -> dict[str, int]:
-    from frontier.seen.seen_set import CANNOT_FORGET
-    from frontier.seen.seen_set import forget as forget_marks
+    from frontier.seen.seen_set import CANNOT_FORGET, forget as forget_marks
 
     forgotten = by_bloom = done = 0
     every = sum(map(len, by_partition.values()))

@@ -58,8 +58,7 @@ class CreateOptions(Overwriting, WaczOptions):
 
 def create(how: CreateOptions) -> Shown:
     """Make a WACZ from WARC files."""
-    from frontier.wacz.create import create as make
-    from frontier.wacz.create import warc_files
+    from frontier.wacz.create import create as make, warc_files
     from frontier.wacz.layout import SUFFIX
 
     out, given = how.out, how.given

@@ -117,8 +117,7 @@ def show_one(how: ShowOptions) -> None:
 
     Of several captures of a URL it shows the last. An id may be that of any record.
     """
-    from frontier.warc.captures import raw as bytes_of
-    from frontier.warc.captures import shown
+    from frontier.warc.captures import raw as bytes_of, shown
 
     try:
         capture = _one(how.where, how.what)

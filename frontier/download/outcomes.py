@@ -42,8 +42,8 @@ from twisted.internet.error import (
     DNSLookupError,
     SSLError,
     TCPTimedOutError,
+    TimeoutError as TwistedTimeout,
 )
-from twisted.internet.error import TimeoutError as TwistedTimeout
 from twisted.web._newclient import ResponseFailed, ResponseNeverReceived
 
 UNRESOLVED, UNCONNECTED, BROKEN, TIMEOUT = -1, -2, -3, -4

@@ -25,9 +25,7 @@ from frontier.queue.item import decode
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import deliveries, read_reserved
 from frontier.seen.config import seen_config
-from frontier.seen.seen_set import Answer
-from frontier.seen.seen_set import StoredCrawl as Shape
-from frontier.seen.seen_set import look as look_at_tiers
+from frontier.seen.seen_set import Answer, StoredCrawl as Shape, look as look_at_tiers
 from frontier.settings.config import PREFIX, Config
 from frontier.settings.live import value_of
 from frontier.status.snapshot import StoredCrawl, read_crawl

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from frontier.cluster.controls import calls
-from frontier.cluster.controls import read as read_controls
+from frontier.cluster.controls import calls, read as read_controls
 from frontier.feeds.round_state import (
     FailedPage,
     FeedRecord,

@@ -45,8 +45,7 @@ from frontier.feeds.round_state import (
 )
 from frontier.model import mutable
 from frontier.queue.push import ARE_SEEN, MARK, Push
-from frontier.requests.discovery import META as FOUND
-from frontier.requests.discovery import SEED
+from frontier.requests.discovery import META as FOUND, SEED
 from frontier.requests.left_out import LeftOut
 from frontier.session.emitter import PAUSE, Emitter
 from frontier.session.session import session_of

@@ -14,8 +14,11 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 
-from frontier.cluster.shared_settings import CANONICALIZATION, FINGERPRINTER
-from frontier.cluster.shared_settings import fingerprinter_name as name_in
+from frontier.cluster.shared_settings import (
+    CANONICALIZATION,
+    FINGERPRINTER,
+    fingerprinter_name as name_in,
+)
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
 from frontier.model import frozen

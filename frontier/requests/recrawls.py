@@ -35,8 +35,7 @@ from typing_extensions import override
 from frontier.download.body_spool import ARCHIVED_ONLY
 from frontier.download.conditional import FLAG
 from frontier.node.context import Part
-from frontier.queue.due import META as DUE_META
-from frontier.queue.due import Again
+from frontier.queue.due import META as DUE_META, Again
 from frontier.queue.item import RECRAWL, Codec
 from frontier.queue.priority import queue_name, split_name
 from frontier.queue.push import FORCE, MARK, TEST

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
-    from frontier.warc.crawl_log import CrawlLog
-    from frontier.warc.crawl_log import Entry as Line
+    from frontier.warc.crawl_log import CrawlLog, Entry as Line
     from frontier.warc.disk_space import Room
     from frontier.warc.file_rotation import WarcWriter
 

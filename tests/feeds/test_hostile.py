@@ -2,8 +2,7 @@
 
 import warnings
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from frontier.errors import NotAFeed
 from frontier.feeds.parse import in_worker, parse

@@ -1,8 +1,7 @@
 """Which items of a feed are new: the faults of CrawlRSS, and any feed."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from frontier.feeds.items import FORGETTING, LEAST, SIZE, new_items
 from frontier.feeds.parse import Item

@@ -56,8 +56,7 @@ from tests.harness.virtual import (
 # isort: split
 # Time is virtual from here on.
 from frontier.errors import ConfigurationError
-from frontier.node import inbox
-from frontier.node import node as nodes
+from frontier.node import inbox, node as nodes
 from frontier.node.context import Owner
 from frontier.node.delivery import Delivery
 from frontier.node.ends import ORDERS, UNDONE

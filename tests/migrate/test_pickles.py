@@ -11,8 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from lxml import html
 
 from frontier.migrate.pickles import MAX_STEPS, Opaque, PickleRefused, loads

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 from scrapy_redis.dupefilter import RFPDupeFilter

@@ -10,8 +10,7 @@ from frontier.node.context import Part
 from frontier.queue.push import FORCE
 from frontier.queue.reserve import Blame, requeue_calls
 from frontier.store.client import Call
-from tests.topologies import Process, free_ports
-from tests.topologies import until as wait_until
+from tests.topologies import Process, free_ports, until as wait_until
 
 pytestmark = pytest.mark.one_server("it starts again from a snapshot of its own")
 

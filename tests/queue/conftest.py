@@ -3,8 +3,7 @@ import time
 import pytest
 
 from frontier.model import Order
-from frontier.queue import due
-from frontier.queue import reserve as p
+from frontier.queue import due, reserve as p
 from frontier.queue.push import TEST, Push, push_plan, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenConfig, SeenLayout, joined
 from frontier.urls.fingerprint import seen_hash

@@ -10,8 +10,7 @@ from zoneinfo import ZoneInfo
 import lxml.html
 import msgpack
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from frontier.errors import CodecError, NotSerializable
 from frontier.queue import item as codec

@@ -15,8 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from frontier.errors import StoreUnavailable
 from frontier.queue.push import FORCE, MARK, TEST, Push, Pusher

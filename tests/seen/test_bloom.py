@@ -4,8 +4,7 @@ import mmh3
 import pytest
 from bitarray import bitarray
 from bitarray.util import zeros
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from frontier.seen.bloom import (
     MAX_BITS,

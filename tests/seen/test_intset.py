@@ -1,8 +1,7 @@
 from collections import defaultdict
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from frontier.seen import intset
 from frontier.seen.intset import FILL, bucket_of, splits, wanted

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from frontier.cli.report import WarcFiles
-from frontier.cli.report import crawl_report as report
+from frontier.cli.report import WarcFiles, crawl_report as report
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CodecError, UnknownCrawl
 from frontier.queue.item import encode

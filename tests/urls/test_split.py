@@ -2,8 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from frontier.urls.split import NO_PORT, split
 

@@ -10,8 +10,7 @@ from fastwarc.warc import ArchiveIterator as FastwarcIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
-from frontier.cdx.lines import listed as line_of
-from frontier.cdx.lines import paired
+from frontier.cdx.lines import listed as line_of, paired
 from frontier.warc.reader import records_of
 
 

@@ -10,8 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from frontier.dedupe import cdx_lookup as remote
-from frontier.dedupe import cdx_server as cdxserver
+from frontier.dedupe import cdx_lookup as remote, cdx_server as cdxserver
 from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import digest_of, labelled

@@ -8,8 +8,14 @@ import sys
 
 import pytest
 
-from frontier.watchdog.memory import EMPTY, RUNNING, SIZE, Memory, Running
-from frontier.watchdog.memory import packed as record_of
+from frontier.watchdog.memory import (
+    EMPTY,
+    RUNNING,
+    SIZE,
+    Memory,
+    Running,
+    packed as record_of,
+)
 from tests.harness.cases import each
 
 ONE = Running(3, 1_700_000_000_000, 7, "http://example.org/é")
