@@ -98,7 +98,7 @@ REPLACED = b"~"
 
 
 def folded(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """*reports* added up as if they were one node's, with the number of nodes.
+    """*reports* added up as if they were one node's, with the numbers of nodes.
 
     That one ran from the first start to the last report.
     """
@@ -110,8 +110,16 @@ def folded(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         **report_of(together([figures_of(one) for one in known])),
         "stats": counts_in(stats),
         "nodes": sum(max(1, whole(one.get("nodes"))) for one in known),
+        "lost": sum(_lost_in(one) for one in known),
         "left": True,
     }
+
+
+def _lost_in(report: Mapping[str, Any]) -> int:
+    """Of how many nodes this is not the last report: they were lost before that."""
+    if "nodes" in report:  # it is a sum
+        return whole(report.get("lost"))
+    return int(report.get("left") is not True)
 
 
 def encoded(report: dict[str, Any]) -> bytes:

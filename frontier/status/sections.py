@@ -507,6 +507,12 @@ def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
     ):
         if count:
             yield Row("", f"{count:,} {text}")
+    lost = [node.node_id for node in crawl.nodes if node.state == "lost"]
+    if crawl.gone_lost:
+        lost.append(f"{crawl.gone_lost:,} gone before")
+    if lost:
+        text = "the sums lack what was done after the last report; the queue is exact"
+        yield Row("Lost nodes", f"{first_of(lost, MOST_LOST)}: {text}")
     if crawl.removed_ms:
         yield Row("", "the queues and what was seen are removed from the store")
     if totals.statuses:

@@ -158,6 +158,7 @@ def assembled(
         nodes=_views(crawl, held),
         totals=nodes.totals,
         gone=nodes.gone,
+        gone_lost=nodes.gone_lost,
         queue=_queue([look.scan for look in looks]),
         dead_letters=letters,
         tiers=tiers_of(crawl.tiers, looks, running_ms / 1000),
@@ -190,6 +191,8 @@ class Nodes:
     """The sum of the figures of other gone nodes; ``None`` if there are none."""
     gone: int
     """How many nodes are in that sum."""
+    gone_lost: int
+    """How many of these were lost."""
 
     @classmethod
     def of(cls, members: Any, reports: Any) -> Nodes:
@@ -197,7 +200,8 @@ class Nodes:
         single, gone = without_sum(known(reports, {}))
         beats, figures = beats_of(known(members, {})), read_reports(single)
         rest = figures_of(gone) if gone else None
-        return cls(beats, figures, rest, whole(gone.get("nodes")))
+        counts = whole(gone.get("nodes")), whole(gone.get("lost"))
+        return cls(beats, figures, rest, *counts)
 
     @property
     def totals(self) -> Figures:

@@ -57,4 +57,6 @@ def test_status_and_watch_describe_a_crawl_while_it_runs_and_when_ended(serve, c
     log = {(event.node_id, event.what) for event in last.membership}
     assert log >= {("node-1", "joined"), ("node-1", "died"), ("node-2", "left")}
     assert last.time_left.seconds == 0
+    said = " ".join(cluster.ask("crawl", "status").stdout.split())
+    assert "Lost nodes node-1: the sums lack what was done after" in said
     assert seen.crawl.totals.lately.pages > 0

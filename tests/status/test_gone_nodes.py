@@ -212,7 +212,7 @@ async def test_totals_keep_counts_of_processes_whose_node_id_is_reused(
     await left.leave(a_report(1, pages=110))
     await killed.beat(report=None, busy=True)
     assert look().totals.pages == 110
-    await killed.beat(report=a_report(2, pages=20), busy=True)
+    await killed.beat(report=a_report(2, pages=20, left=False), busy=True)
     await last.beat(report=a_report(3, pages=3), busy=True)
 
     before = look()
@@ -221,3 +221,4 @@ async def test_totals_keep_counts_of_processes_whose_node_id_is_reused(
     assert await gone.fold() == 2
     assert set(db("HKEYS", keys.reports())) == {b"a", GONE}
     assert look().totals == before.totals
+    assert before.gone_lost == look().gone_lost == 1
