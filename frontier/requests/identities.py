@@ -23,7 +23,7 @@ from frontier.errors import ConfigurationError
 from frontier.files import open_input
 from frontier.model import frozen
 from frontier.queue.item import MAX_BYTES
-from frontier.seeds.read import Line, fault_of, lines
+from frontier.seeds.read import SHOWN, Line, fault_of, lines, unreadable
 from frontier.status.validate import printable
 from frontier.urls.canon.rulesets import label_of, named
 from frontier.urls.fingerprint import Fingerprints, seen_hash
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from frontier.seen.seen_set import StoredCrawl
 
-SHOWN = 200
-"""Most characters of a URL in a message."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SURT = re.compile(
     r"(?:[a-z][a-z0-9+.-]*:(?://)?)?\(.*|[\w-]+(?:,[\w-]+)+,?(?:[:)/].*)?",
@@ -207,11 +205,8 @@ def urls_in(name: str) -> Iterator[Line]:
                 if line.fault:
                     raise ConfigurationError(f"{line.place}: {line.fault}")
                 yield line
-    except OSError as error:
-        reason = f"is neither a URL nor a file: {error.strerror}"
-        raise ConfigurationError(f"{shown!r} {reason}") from None
-    except ValueError as error:  # a name that no file can have
-        raise ConfigurationError(f"{shown!r} is not a file name: {error}") from None
+    except (OSError, ValueError) as error:
+        raise unreadable(name, error) from None
 
 
 def _fault(url: str) -> str | None:

@@ -30,7 +30,7 @@ from frontier.requests.identities import Identities
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
 from frontier.seeds.push import Pushes
-from frontier.seeds.read import Line, Seed, SeedFault, lines
+from frontier.seeds.read import SHOWN, Line, Seed, SeedFault, lines, unreadable
 from frontier.seeds.seeder import Seeder
 from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import about_call
@@ -50,8 +50,6 @@ BATCH = 10_000
 """Seeds that are pushed together."""
 PATIENCE = 0.5
 """Seconds to wait for more lines of standard input."""
-SHOWN = 200
-"""Characters of a line in a message."""
 
 
 @mutable
@@ -202,10 +200,7 @@ def _list_id(targets: list[str]) -> str:
                     while data := file.read(1 << 20):
                         digest.update(data)
             except (OSError, ValueError) as error:
-                reason = getattr(error, "strerror", None) or error
-                raise ConfigurationError(
-                    f"{target[:SHOWN]!r} is neither a URL nor a file: {reason}"
-                ) from None
+                raise unreadable(target, error) from None
     return f"seeds-{digest.hexdigest()[:16]}"
 
 

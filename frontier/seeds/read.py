@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 MAX_BYTES = 64 << 20
 """Bytes of a seed list given to a spider; `frontier crawl seed` has no limit."""
 MAX_PRIORITY = 10**9
+SHOWN = 200
+"""Characters of what was given that a message shows."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,31}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -89,6 +91,16 @@ def lines(name: str, file: BinaryIO) -> Iterator[Line]:
             yield Line(place, "", f"is not UTF-8, at its byte {error.start + 1}")
 
 
+def unreadable(name: str, error: OSError | ValueError) -> ConfigurationError:
+    """What is said of *name*, no URL, if opening it as a file is an *error*."""
+    shown = repr(name[:SHOWN])
+    if isinstance(error, FileNotFoundError):
+        what = f"{shown} is neither a URL nor a file; a URL begins with https://"
+        return ConfigurationError(what)
+    reason = getattr(error, "strerror", None) or error
+    return ConfigurationError(f"the file {shown} cannot be read: {reason}")
+
+
 def read_seeds(given: str) -> list[str]:
     """The seeds that *given* names: a URL, several with commas, or a file.
 
@@ -109,10 +121,7 @@ def read_seeds(given: str) -> list[str]:
         try:
             data = read_input(given, MAX_BYTES)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ConfigurationError(
-                f"the seeds file {given[:200]!r} cannot be read: {reason}"
-            ) from None
+            raise unreadable(given, error) from None
     seeds: dict[str, None] = {}
     faults = []
     for line in lines(name, BytesIO(data)):

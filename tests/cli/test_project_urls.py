@@ -82,9 +82,9 @@ def test_each_url_of_a_file_comes_once_with_its_first_place(tmp_path):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("no-such-file", "is neither a URL nor a file: No such file"),
-        (".", "is neither a URL nor a file: it is a directory"),
-        ("a\0b", "is not a file name"),
+        ("no-such-file", "is neither a URL nor a file; a URL begins with https://"),
+        (".", "the file '.' cannot be read: it is a directory"),
+        ("a\0b", "cannot be read: embedded null byte"),
     ],
 )
 def test_invalid_url_list_path_reports_why(name, reason):
