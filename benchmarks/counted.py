@@ -20,9 +20,10 @@ import os
 import random
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy.crawler import CrawlerProcess
 from typing_extensions import override
@@ -34,9 +35,6 @@ from benchmarks.path import seen_path
 from benchmarks.server import Server
 from benchmarks.warc import made_exchanges, write_warc
 from frontier.postcrawl import manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 URLS, EXCHANGES, ROWS, PAGES = 1_000, 20, 20, 8
 CRAWL = "counted"

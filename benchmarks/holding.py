@@ -14,14 +14,12 @@ import asyncio
 import functools
 import gc
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import frontier
 from frontier.scheduler import Scheduler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OWN = str(Path(frontier.__file__).parent)
 CALLED = ("enqueue_request", "drop_seen", "next_request", "has_pending_requests")

@@ -9,13 +9,10 @@ kind on are what a canonicalization has to work on.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import Any
 
 from scrapy import Request, Spider
 from typing_extensions import override
-
-if TYPE_CHECKING:
-    from typing import Any
 
 PER_PAGE = 50
 HOSTS = 200

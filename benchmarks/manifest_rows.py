@@ -19,12 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from json import dumps, loads
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -34,9 +34,6 @@ from frontier.dedupe.revisit_policy import Policy
 from frontier.postcrawl import manifest
 from frontier.postcrawl.engines import duckdb_engine
 from frontier.postcrawl.plan import PLAN, make_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LEAST_FILES = 16
 PER_FILE = 100_000

@@ -17,7 +17,7 @@ from typing_extensions import override
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier.cluster.controls import Controls
-from frontier.node.context import Part
+from frontier.node.context import Owner, Part
 from frontier.node.crawl_limits import Portions
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
 
-    from frontier.node.context import Owner
     from frontier.queue.push import Push
 
 IN_FLIGHT = 40 * 50

@@ -14,15 +14,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 from benchmarks.server import PATIENCE, Server, stop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHUNK = 1 << 18
 

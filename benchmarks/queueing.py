@@ -22,7 +22,7 @@ from benchmarks.links import urls as distinct
 from benchmarks.memory import emptied, settled
 from benchmarks.path import seen_path
 from frontier.cluster.lease import acquire_call
-from frontier.model import Order
+from frontier.model import Lease, Order
 from frontier.queue.reserve import (
     Blame,
     ack_calls,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from benchmarks.harness import Options
     from benchmarks.server import Server
-    from frontier.model import Lease
 
 HOSTS = 100
 LENGTH = 70

