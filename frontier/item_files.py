@@ -1,13 +1,14 @@
 """Joins the feed files of all nodes of a crawl to one without doubles.
 
 A field of each item (``FRONTIER_ITEM_ORIGIN_FIELD``) says which page of which crawl it
-is from, and which delivery of that: a mark of the crawl and what was queued, and when
-the first item of the delivery came. A page whose node is killed is delivered again, and
-its items are written again. What always holds:
+is from, and which delivery of that: a mark of the crawl, one of what was queued, and
+when the first item of the delivery came. A page whose node is killed is delivered
+again, and its items are written again. What always holds:
 
 1.  Of each page, the items of its last delivery are taken, and no others. Those of an
     earlier one may be incomplete: its node may have been killed between two of them.
-2.  An item without an origin is taken as it is.
+2.  If it is said which crawl is wanted, items of others are left out. An item without
+    an origin is taken as it is.
 3.  A line is taken whole, or is reported as cut.
 4.  Memory holds some 24 bytes for each page, one line, and no more.
 """
@@ -15,6 +16,7 @@ its items are written again. What always holds:
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import re
@@ -35,6 +37,11 @@ MAX_LINE = 64 * 1024 * 1024
 MOST_STARTS = 1_000
 """Most places in a line at which a whole item is looked for after one that was cut."""
 ORIGIN = re.compile(r"([0-9a-f]{32})-([0-9]{1,16})", re.ASCII)
+
+
+def mark_of(crawl_id: str) -> bytes:
+    """The four bytes with which the marks of the pages of a crawl begin."""
+    return hashlib.sha256(crawl_id.encode()).digest()[:4]
 
 
 class Line(NamedTuple):
@@ -59,10 +66,12 @@ class Joined:
     doubles: int = 0
     """Items of deliveries that were not the last of their page."""
     without_origin: int = 0
+    of_others: int = 0
+    """Items of other crawls, which were left out."""
     pages: int = 0
     cut: list[Cut] = field(default_factory=list)
     found: Counter[Path] = field(default_factory=Counter)
-    """Whole items of each file."""
+    """Whole items of each file, without those of other crawls."""
 
 
 def require_readable(files: Sequence[Path]) -> None:
@@ -86,15 +95,19 @@ def _is_csv(file: Path) -> bool:
     return kind == CSV
 
 
-def join(files: Sequence[Path], origin_field: str, output: IO[bytes]) -> Joined:
+def join(
+    files: Sequence[Path], origin_field: str, output: IO[bytes], crawl_id: str = ""
+) -> Joined:
     """Write the items of *files* to *output*: of each page, those of its last delivery.
+
+    With *crawl_id*, only those of that crawl.
 
     Raises:
         ConfigurationError: As for `require_readable`.
         OSError: A file cannot be read, or *output* cannot be written.
     """
     require_readable(files)
-    done = Joined()
+    done, crawl = Joined(), mark_of(crawl_id) if crawl_id else b""
     last: dict[bytes, int] = {}
     columns: dict[str, None] = {}
     for file in files:
@@ -102,9 +115,13 @@ def join(files: Sequence[Path], origin_field: str, output: IO[bytes]) -> Joined:
             if line.item is None:
                 done.cut.append(Cut(file, line.number))
                 continue
+            origin = _origin(line.item, origin_field)
+            if origin is not None and not origin[0].startswith(crawl):
+                done.of_others += 1
+                continue
             done.found[file] += 1
             columns.update(dict.fromkeys(line.item) if _is_csv(file) else {})
-            if (origin := _origin(line.item, origin_field)) is not None:
+            if origin is not None:
                 page, at = origin
                 last[page] = max(at, last.get(page, 0))
     done.pages = len(last)
@@ -116,6 +133,8 @@ def join(files: Sequence[Path], origin_field: str, output: IO[bytes]) -> Joined:
             origin = _origin(line.item, origin_field)
             if origin is None:
                 done.without_origin += 1
+            elif not origin[0].startswith(crawl):
+                continue
             elif last.get(origin[0]) != origin[1]:  # or it was added since the 1st pass
                 done.doubles += 1
                 continue

@@ -16,6 +16,7 @@ from scrapy.exceptions import DropItem, NotConfigured
 from scrapy.utils.misc import load_object
 
 from frontier.errors import StoreError, WriterStopped
+from frontier.item_files import mark_of
 from frontier.session.session import OfCrawler, session_of
 from frontier.store.client import Call
 
@@ -288,8 +289,8 @@ class Origins:
         delivery = self._session.requests.delivery(request)
         if delivery is None:
             return None
-        crawl = self._session.node.keys.crawl_id.encode()
-        return hashlib.sha256(crawl + b"\n" + delivery.identity).digest()[:16]
+        crawl = mark_of(self._session.node.keys.crawl_id)
+        return crawl + hashlib.sha256(crawl + delivery.identity).digest()[:12]
 
     def delivery(self, request: Request) -> str | None:
         """The mark in hex, and when its first item came, by the server's clock, in ms.

@@ -43,7 +43,8 @@ def items(given: ItemsOptions) -> Shown:
 
     A page that was fetched again after a kill has its items there twice: it takes those
     of the last delivery. In a FILE, %(frontier_node)s stands for each node of the
-    crawl. Missing files are named.
+    crawl. Missing files are named. With that, or with --crawl, items of other
+    crawls are left out, and counted.
 
     Examples:
         frontier crawl items a.jsonl b.jsonl --out all.jsonl
@@ -53,7 +54,8 @@ def items(given: ItemsOptions) -> Shown:
     from frontier.item_files import join, require_readable
 
     out = given.out
-    named, expected, faults = _named(given)
+    seen = _look(given) if any(NODE in name for name in given.files) else None
+    named, expected, faults = _named(given.files, seen)
     require_readable(named)
     if out.exists() and not given.force:
         raise ConfigurationError(f"{out} exists; add --force to overwrite it")
@@ -65,8 +67,9 @@ def items(given: ItemsOptions) -> Shown:
     if not there:
         end_with(faults, ExitCode.NOT_FOUND)
     with published(out, mode_of_environment()) as file:
-        done = join(there, given.field, file)
-        if done.items and done.without_origin == done.items:
+        crawl_id = seen.crawl_id if seen else given.crawl
+        done = join(there, given.field, file, crawl_id)
+        if done.items and done.without_origin == done.items + done.of_others:
             raise ConfigurationError(
                 f"no item has its origin in the field {given.field}: duplicates "
                 "cannot be recognized; crawl with FRONTIER_ITEM_ORIGIN_FIELD, "
@@ -85,23 +88,23 @@ def items(given: ItemsOptions) -> Shown:
         "items": done.items,
         "doubles": done.doubles,
         "without_origin": done.without_origin,
+        "of_other_crawls": done.of_others,
         "cut": [{"file": str(cut.file), "line": cut.line} for cut in done.cut],
     }
     return Shown(said, faults=faults)
 
 
 def _named(
-    options: ItemsOptions,
+    files: list[str], seen: CrawlSnapshot | None
 ) -> tuple[list[Path], dict[Path, int], list[str]]:
-    """The files of all nodes, how many items a node has put in each, and faults.
+    """The files that are meant, how many items a node has put in each, and faults.
 
     If that number is 0, the file may be missing. It is not known for a node that has
     not left: the items that it counted last may not be in the file yet.
     """
-    seen = _look(options) if any(NODE in given for given in options.files) else None
     named: list[Path] = []
     expected: dict[Path, int] = {}
-    for given in options.files:
+    for given in files:
         if NODE not in given or seen is None:
             named.append(Path(given))
             continue

@@ -157,7 +157,10 @@ def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
 def test_items_of_requests_that_cannot_be_stored_are_of_their_own_pages(
     cluster, tmp_path
 ):
-    """Each is a page: its items are no earlier delivery of another's, or crawl's."""
+    """Each is a page: its items are no earlier delivery of another's, or crawl's.
+
+    Items of the other crawl in the same file are left out if one is asked for.
+    """
     project = scrapy_project(tmp_path / "project", LOCAL, CONF)
     site = RawSite({f"/{name}": page(text=name) for name in "abc"})
     site.pages["/"] = page("/a", "/b", "/c")
@@ -168,13 +171,20 @@ def test_items_of_requests_that_cannot_be_stored_are_of_their_own_pages(
         assert cluster.wait("node-1") == [0]
     site.close()
 
-    words = ["crawl", "items", "items-%(frontier_node)s.jsonl", "--out", "all.jsonl"]
-    done = cluster.ask(*words, "--json", cwd=project)
-
-    assert done.returncode == 0, done.stderr
-    items = lines(project / "all.jsonl")
+    words = ["crawl", "items", "--out", "all.jsonl", "--force", "--json"]
     urls = {site.url(f"/{name}") for name in "abc"}
-    assert sorted(item["id"] for item in items) == sorted(["all have it", *urls] * 2)
+    for times, named in (
+        (2, ["items-node-1.jsonl"]),
+        (1, ["items-node-1.jsonl", "--crawl", "local-1"]),
+        (1, ["items-%(frontier_node)s.jsonl"]),
+    ):
+        done = cluster.ask(*words, *named, cwd=project)
+
+        assert done.returncode == 0, done.stderr
+        items = lines(project / "all.jsonl")
+        ids = [item["id"] for item in items]
+        assert sorted(ids) == sorted(["all have it", *urls] * times)
+        assert json.loads(done.stdout)["of_other_crawls"] == (2 - times) * 4
 
 
 def test_nodes_sharing_a_feed_are_warned_and_the_last_sums_the_counts(
