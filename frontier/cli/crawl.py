@@ -128,11 +128,14 @@ def _planned(given: RunOptions) -> Plan:
             "name one thing to crawl: --seeds URL|FILE (and --scope) or --feeds for a "
             "built-in spider, or --spider NAME for your own (its arguments with -a)"
         )
+    left_out = ""
     if given.spider:
         project = Project.of(given.spider, settings)
     else:
-        named = feeds_arguments(given.feeds) if given.feeds else None
-        named = named or site_arguments(given.seeds, given.scope or "host")
+        if given.feeds:
+            named = feeds_arguments(given.feeds)
+        else:
+            named, left_out = site_arguments(given.seeds, given.scope or "host")
         arguments, project = {**named, **arguments}, Project.bundled()
     if project.is_ours:
         settings = from_here(settings)
@@ -149,6 +152,7 @@ def _planned(given: RunOptions) -> Plan:
         feeds=[
             uri if "://" in uri else str(Path(uri).absolute()) for uri in given.output
         ],
+        left_out=left_out,
     )
 
 
@@ -167,6 +171,8 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
         complain(seen.harm)
     if seen is not None and seen.left_out:
         complain(seen.left_out)
+    if outcome.left_out:
+        complain(outcome.left_out)
     for line in outcome.too_late:
         complain(line)
     if outcome.is_whole:

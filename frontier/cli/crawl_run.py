@@ -70,6 +70,8 @@ class Plan:
     """Settings of every node, in addition to those that the plan implies."""
     feeds: Sequence[str] = ()
     """Where the items go, in place of the feeds of the project's settings."""
+    left_out: str = ""
+    """What of the seed list is no seed, in one line; empty if nothing is."""
 
     @property
     def server(self) -> Mapping[str, Any]:
@@ -92,6 +94,8 @@ class Outcome:
     watched: Watched | None
     """The crawl after the nodes had left it; ``None`` if none entered one."""
     nodes: NodeProcesses
+    left_out: str = ""
+    """What of the seed list is no seed; see `Plan`."""
 
     @property
     def crawl(self) -> CrawlSnapshot | None:
@@ -110,7 +114,7 @@ class Outcome:
             return ExitCode.CRAWL_FAILED if codes - {1} else ExitCode.INCOMPLETE
         if self.nodes.failed() or (seen is None and not self.too_late):
             return ExitCode.CRAWL_FAILED
-        return ExitCode.OK
+        return ExitCode.INCOMPLETE if self.left_out else ExitCode.OK
 
     @property
     def is_whole(self) -> bool:
@@ -128,19 +132,29 @@ class Outcome:
         return sorted(line for line in said if line.endswith(NOTHING_TO_DO))
 
 
-def site_arguments(seeds: str, scope: str) -> dict[str, str]:
+def site_arguments(seeds: str, scope: str) -> tuple[dict[str, str], str]:
     """The arguments of the spider ``site``; *seeds* is a URL, or the path of a file.
+
+    The text says, in one line, what of it is no seed; it is empty if nothing is.
 
     Raises:
         ConfigurationError: There is no such scope, or no seed.
     """
-    from frontier.seeds.read import read_seeds
+    from frontier.seeds.read import seeds_and_faults
     from frontier.urls.scope import Scope
 
-    Scope(scope, read_seeds(seeds))
+    urls, faults = seeds_and_faults(seeds)
+    Scope(scope, urls)
+    left_out = ""
+    if faults:
+        many = counted(len(faults), "line")
+        left_out = (
+            f"{many} of {seeds[:200]} left out as no seed: {first_of(faults, 1, '')}"
+        )
     there = seeds if "://" in seeds else str(Path(seeds).absolute())
     # As for a node that is started by hand: with other arguments it has another crawl.
-    return {"seeds": there} if scope == "host" else {"seeds": there, "scope": scope}
+    more = {} if scope == "host" else {"scope": scope}
+    return {"seeds": there, **more}, left_out
 
 
 def feeds_arguments(given: str) -> dict[str, str]:
@@ -281,7 +295,8 @@ def run(plan: Plan) -> Outcome:
             with live_line(look) as tick:
                 nodes.wait(tick)
         watch = entered()  # a new one, so that it reads everything now
-        return Outcome(None if watch is None else watch.look(), nodes)
+        watched = None if watch is None else watch.look()
+        return Outcome(watched, nodes, plan.left_out)
 
 
 def _shared_feeds(plan: Plan) -> list[str]:

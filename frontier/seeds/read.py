@@ -102,7 +102,14 @@ def unreadable(name: str, error: OSError | ValueError) -> ConfigurationError:
 
 
 def read_seeds(given: str) -> list[str]:
+    """The seeds that *given* names; see `seeds_and_faults`."""
+    return seeds_and_faults(given)[0]
+
+
+def seeds_and_faults(given: str) -> tuple[list[str], list[str]]:
     """The seeds that *given* names: a URL, several with commas, or a file.
+
+    The second list says which lines are left out, and why.
 
     Empty lines of a file and those that begin with ``#`` are skipped. A line that is
     not a URL is logged with its number, and the rest is still read.
@@ -141,7 +148,7 @@ def read_seeds(given: str) -> list[str]:
         raise ConfigurationError(f"no seed in {given[:200]!r} can be crawled: {why}")
     for text in faults:
         logger.error("%s; skipped", text)
-    return list(seeds)
+    return list(seeds), faults
 
 
 def fault_of(url: str) -> str:

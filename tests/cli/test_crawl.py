@@ -68,13 +68,16 @@ def test_a_wrong_argument_is_named_before_anything_starts(
 def test_files_that_settings_name_are_where_the_user_is(frontier, tmp_path, site):
     rules = tmp_path / "recrawl.toml"
     rules.write_text('[[rule]]\nschedule = "off"\n')
+    (tmp_path / "seeds.txt").write_text(f"{site.seeds[0]}\nnot a URL\nnone\n")
     done = frontier(
-        "crawl", "run", "--nodes", "1", "--seeds", site.seeds[0],
+        "crawl", "run", "--nodes", "1", "--seeds", "seeds.txt",
         *recrawled_by("recrawl.toml"), "-s", "FRONTIER_JOURNAL_DIR=journals",
         "-s", "DOWNLOAD_DELAY=0", "--limit-pages", "1",
     )  # fmt: skip
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 6, done.stdout + done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("frontier: 2 lines of seeds.txt left out as no seed: ")
     assert list((tmp_path / "journals").iterdir())
 
     rules.write_text('[[rule]]\nschedul = "off"\n')
