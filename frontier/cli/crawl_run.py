@@ -244,7 +244,9 @@ def run(plan: Plan) -> Outcome:
     stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
     namespace = plan.config.namespace
     with connected(plan.server, plan.config.store_dir, create=True) as store:
-        since = milliseconds(store.call(Call.command("TIME"))) / 1000
+        since = started
+        with contextlib.suppress(StoreUnavailable):  # for which the nodes wait
+            since = milliseconds(store.call(Call.command("TIME"))) / 1000
         mode = mode_of(plan.config.file_mode)
         make_directory(plan.log_dir, mode)
         nodes = NodeProcesses(say, complain, mode)
