@@ -116,7 +116,11 @@ class StatusOptions(Output, OneCollection):
 
 
 def status(given: StatusOptions) -> Shown:
-    """Show what is in a collection: crawls, payloads, counts."""
+    """Show what is in a collection: crawls, payloads, counts.
+
+    Files are those that were imported, or that Browsertrix added: nodes add none. A
+    node that is killed does not add its last captures and revisits.
+    """
     from frontier.collection.summary import look
 
     with given.connected() as store:
@@ -132,34 +136,38 @@ def _report(seen: CollectionView) -> Iterator[RenderableType]:
     sums = {
         "collection": seen.name or "(default)",
         "payloads": f"{seen.digests:,} that all crawls see",
-        "captures": f"{urls:,}, {revisits:,} of them revisits",
+        "captures": f"at least {urls:,}, {revisits:,} of them revisits",
         "conserved": f"at least {size(counts.get('conservedSize', 0))}",
-        "files": f"{seen.sources:,}, {size(counts.get('totalCrawlSize', 0))}",
+        "files": _files(seen.sources, counts.get("totalCrawlSize", 0)),
         "redundant": size(counts.get("estimatedRedundantSize", 0)),
         "removed crawls": counts.get("removedCrawls", 0),
-        "updated": seen.updated or "-",
+        "imported, purged": seen.updated or "never",
     }
     yield facts(rows_of(sums))
     if not seen.crawls:
         return
     yield ""
-    numbers = ("rounds", "digests", "uncommitted", "files", "urls", "revisits")
-    names = ("rounds", "payloads", "uncommitted", "files", "captures", "revisits")
+    numbers = ("rounds", "digests", "uncommitted", "urls", "revisits")
+    names = ("rounds", "payloads", "uncommitted", "captures", "revisits")
     yield table(
         "crawl",
         "state",
         *(f">{name}" for name in names),
-        ">bytes",
+        ">files",
         rows=[
             (
                 crawl.crawl_id,
                 crawl.state,
                 *(f"{getattr(crawl, number):,}" for number in numbers),
-                size(crawl.bytes),
+                _files(crawl.files, crawl.bytes),
             )
             for crawl in seen.crawls
         ],
     )
+
+
+def _files(count: int, bytes_: int) -> str:
+    return f"{count:,}, {size(bytes_)}" if count else "-"
 
 
 @options

@@ -44,13 +44,14 @@ class CrawlView:
     rounds: int
     """The number of rounds that were committed."""
     files: int
-    """Its own WACZ files, or other sources."""
+    """Its WACZ files, or other sources; 0 for a crawl of nodes."""
     urls: int
+    """Its captures; a node that was killed has not added its last ones."""
     revisits: int
     conserved_bytes: int
     """Bytes that its revisits saved."""
     bytes: int
-    """The size of its files."""
+    """The size of these files."""
 
 
 @frozen

@@ -104,7 +104,11 @@ def test_the_commands(index, unique):
     assert (said["digests"], said["counts"]["totalUrls"]) == (2, 7)
     listed = json.loads(index.run("list", "--json")[1])["collections"]
     assert index.name in [each["name"] for each in listed]
-    assert "committed" in index.run("status")[1]
+    index("DEL", index.keys.waczs("a"))  # nodes add no files
+    out = index.run("status")[1]
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("a ")]
+    assert (row[1], row[-1]) == ("committed", "-")
+    assert "at least 7," in out
 
 
 def test_a_damaged_collection_is_named_and_the_others_are_listed(index, unique):
