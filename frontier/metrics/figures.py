@@ -91,7 +91,7 @@ _ROWS = (
     (
         "requests_reclaimed_total",
         "reclaimed",
-        "Requests of dead nodes that were put back.",
+        "Reservations that were put back, as no node had them any more.",
     ),
     (
         "backoff_given_up_total",

@@ -362,7 +362,7 @@ class Figures:
     """Requests that could not be stored, and stayed on their node."""
     dead: int = _sum()
     reclaimed: int = _sum()
-    """Requests of dead nodes that were put back."""
+    """Reservations that were put back, as no node had them any more."""
     partitions: int = _sum()
     """Leases held at the last heartbeat, also by nodes that have left since."""
     opened: float = _figure(_REAL)

@@ -502,7 +502,7 @@ def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
             "of them not sent: their hosts did not answer again and again",
         ),
         (totals.trapped, f"more links left out{_by_trap(totals)}"),
-        (totals.reclaimed, "taken back from nodes that died"),
+        (totals.reclaimed, "reservations taken back: no node had them any more"),
         (totals.local, "could not be stored, sent by one process"),
     ):
         if count:
