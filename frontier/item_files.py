@@ -133,10 +133,8 @@ def join(
             origin = _origin(line.item, origin_field)
             if origin is None:
                 done.without_origin += 1
-            elif not origin[0].startswith(crawl):
-                continue
-            elif last.get(origin[0]) != origin[1]:  # or it was added since the 1st pass
-                done.doubles += 1
+            elif last.get(origin[0]) != origin[1]:
+                done.doubles += origin[0] in last  # else of another crawl, or added
                 continue
             done.items += 1
             write(line.item)

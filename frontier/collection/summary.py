@@ -49,7 +49,7 @@ class CrawlView:
     """Its captures; a node that was killed has not added its last ones."""
     revisits: int
     conserved_bytes: int
-    """Bytes that its revisits saved."""
+    """Bytes by which its revisits are smaller than their originals, compressed."""
     bytes: int
     """The size of these files."""
 

@@ -18,7 +18,6 @@ from frontier.files import OPEN
 from frontier.model import frozen, mutable
 from frontier.postcrawl.files import below
 from frontier.remote_files import open_file, path_of
-from frontier.status.text import counted
 from frontier.status.validate import printable
 from frontier.warc.births import birth_of
 from frontier.warc.cdxj_sidecar import SUFFIX as INDEX
@@ -138,10 +137,6 @@ def _missing(paths: Iterable[Path], nodes: Nodes) -> Iterator[Gap]:
         where = f" on {machine}" if machine else ""
         what = f"WARC files and crawl logs of {', '.join(some)}{where}"
         yield Gap(printable(what), GIVE, decides=True)
-    gone = nodes.gone - len(there - {*map(safe_name, nodes.figures)})
-    if gone > 0:
-        whose = f"{counted(gone, 'node')} that left long ago"
-        yield Gap(f"WARC files and crawl logs of {whose}", GIVE, decides=True)
 
 
 def _below(place: str, gaps: list[Gap]) -> Iterator[Path]:

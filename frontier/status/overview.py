@@ -57,7 +57,7 @@ class CollectionSize:
     revisits: int
     """How many of these are revisits."""
     conserved_bytes: int
-    """Bytes that the revisits saved."""
+    """Bytes by which the revisits are smaller than their originals, compressed."""
     bytes: int
     """The size of the files of the committed crawls."""
     updated: str
