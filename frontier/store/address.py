@@ -56,6 +56,10 @@ FORMS = {
     CLUSTER: "redis+cluster://HOST:PORT[,HOST:PORT...]",
     SENTINEL: "redis+sentinel://HOST:PORT[,HOST:PORT...]/SERVICE[/DB]",
 }
+SCHEMES = (
+    "redis://, rediss://, unix://, redis+cluster://, redis+sentinel://, "
+    "rediss+cluster://, rediss+sentinel://"
+)
 _URL = re.compile(r"(rediss?)\+(cluster|sentinel)://(?:(.*)@)?([^/?@]*)([^?]*)(\?.*)?")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\],]+)(?::([0-9]{1,5}))?")
 _SECRET = re.compile(r"(://).*@")
@@ -127,6 +131,8 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
         # redis-py would connect to this machine for a URL without a host.
         if url and not re.match(r"unix:|\w+://(?:.*@)?[^:/?@]", url):
             raise malformed(url, "names no host; write redis://HOST:PORT/0")
+        if url and not re.match(r"(rediss?|unix):", url):
+            raise malformed(url, f"must begin with one of {SCHEMES}")
         path = re.match(r"rediss?://(?:[^?]*@)?[^/?]*/([^?]*)", url)
         if path and (db := path[1].rstrip("/")) and not db.isdecimal():
             # redis-py would take database 0, or 12 for "1/2".

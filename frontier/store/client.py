@@ -99,6 +99,7 @@ WANTED = (
     "; it may want a certificate of its clients: ssl_certfile and ssl_keyfile in "
     "REDIS_PARAMS, or in the URL"
 )
+NOT_TLS = "; it may not speak TLS, which a URL with rediss asks for"
 _QUIET: dict[str, Any] = {}
 """What has redis-py 8 replace an idle connection that has ended before it is used."""
 with contextlib.suppress(ImportError):
@@ -506,9 +507,8 @@ class _Servers:
             raise malformed(address.url, str(error)) from error
         self.where = address.where or _where(first)
         pool = first.connection_pool
-        self._may_lack_certificate = issubclass(
-            pool.connection_class, _TLS
-        ) and not pool.connection_kwargs.get("ssl_certfile")
+        self._speaks_tls = issubclass(pool.connection_class, _TLS)
+        self._has_certificate = bool(pool.connection_kwargs.get("ssl_certfile"))
 
     def _repeat_here(self, timeout: float | None) -> None:
         """Repeat blocking calls here, unless the address says how often to retry."""
@@ -542,8 +542,11 @@ class _Servers:
 
     def explained(self, error: BaseException) -> BaseException:
         """*error*; if no server has ever let us in, it says what they may want."""
-        lacks = self._may_lack_certificate and not self._has_connected
-        if lacks and _REFUSED_TLS.search(str(error)):
+        if self._has_connected or not self._speaks_tls:
+            return error
+        if isinstance(error, redis.exceptions.TimeoutError):
+            return redis.exceptions.TimeoutError(f"{error}{NOT_TLS}")
+        if not self._has_certificate and _REFUSED_TLS.search(str(error)):
             return redis.exceptions.ConnectionError(f"{error}{WANTED}")
         return error
 

@@ -1,11 +1,13 @@
 import os
+import socket
+from contextlib import closing
 
 import pytest
 import scrapy_redis.defaults
 
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, StoreUnavailable
 from frontier.store.address import DEFAULTS, address_of, redacted
-from frontier.store.client import BlockingStore, Store
+from frontier.store.client import BlockingStore, Call, Store
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,14 @@ def test_no_error_shows_a_password(url):
 def test_a_url_without_a_host_is_not_taken_for_this_machine(url):
     with pytest.raises(ConfigurationError, match=f"REDIS_URL = '{url}': names no host"):
         address_of({"REDIS_URL": url})
+
+
+def test_silence_is_said_to_be_that_of_a_server_without_tls():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"rediss://127.0.0.1:{silent.getsockname()[1]}/0"
+        store = BlockingStore.at(address_of({"REDIS_URL": url}, 0.1), repeats=False)
+        with closing(store), pytest.raises(StoreUnavailable, match="not speak TLS"):
+            store.call(Call.command("PING"))
 
 
 def test_malformed_parameters_are_not_shown():
