@@ -100,6 +100,9 @@ class StartMiddleware(OfCrawler):
         except Exception as error:
             kind = type(error).__name__
             session.on_end(START_FAILED.of(error, kind=kind))
+            if heartbeat is not None:  # the others need not wait for the lock's end
+                heartbeat.cancel()
+                await node.answer(lock.release_call())
             raise
         finally:
             # Even if `Spider.start` has failed, as it will on other nodes: the crawl

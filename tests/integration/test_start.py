@@ -45,7 +45,8 @@ def crawl(cluster, project, server, nodes, fails=""):
     for node in nodes:
         output = str(cluster.directory / f"{node}.jsonl")
         arguments = ("-a", f"base={base}", "-a", f"fails={fails}", "-o", output)
-        cluster.start(node, *arguments, spider="start", cwd=project)
+        lease = {"FRONTIER_LEASE_TTL": "600"}  # nobody waits for its end
+        cluster.start(node, *arguments, spider="start", cwd=project, **lease)
     if server.delay:
         cluster.join(*nodes)
         server.delay = 0
@@ -82,10 +83,12 @@ def test_start_runs_on_one_node_and_its_items_come_once(serve, cluster, project)
 def test_a_start_that_fails_ends_the_crawl_with_what_was_queued(
     serve, cluster, project
 ):
-    server = serve(urls=130, hosts=2, calendar_months=12)
-    codes, items = crawl(cluster, project, server, ["node-1"], fails="yes")
+    server = serve(urls=130, hosts=2, calendar_months=12, delay=HELD)
+    both = ["node-1", "node-2"]
+    codes, items = crawl(cluster, project, server, both, fails="yes")
 
-    assert codes == [1]
-    assert len(items) == 5
-    assert "lacks the others" in cluster.text_of("node-1")
-    assert "Spider closed (start_error)" in cluster.text_of("node-1")
+    assert codes == [1, 1]
+    assert len(items) == 6  # the first of each start, and the pages
+    for node in both:
+        assert "lacks the others" in cluster.text_of(node)
+        assert "Spider closed (start_error)" in cluster.text_of(node)
