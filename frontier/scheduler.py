@@ -481,12 +481,9 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         delivery = self._session.requests.known(request).delivery
         return delivery is not None and delivery.is_given_back
 
-    def _publish(self) -> None:
-        self._request_stats.publish(self._fingerprints.refused)
-
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""
-        self._publish()
+        self._request_stats.publish(self._fingerprints.refused)
         done = [request for request in self._delivered if request not in in_progress]
         if done and not self._feed_files.flush():
             return  # once done, it would not be fetched again for its items
@@ -608,7 +605,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
     def report(self) -> dict[str, Any]:
         """What is under way; when it closes, also what Scrapy has counted."""
         if self._sweeper is not None:  # a leaving node stores more after sweeps
-            self._publish()
+            self._request_stats.publish(self._fingerprints.refused)
         self._session.publish()
         figures: dict[str, Any] = {"in_flight": len(self._delivered)}
         if self._feed_files.is_held_up:

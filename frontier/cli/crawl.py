@@ -103,7 +103,8 @@ def run(given: RunOptions) -> None:
     plan = _planned(given)
     outcome = run_plan(plan)
     _tell(plan, outcome)
-    raise click.exceptions.Exit(outcome.exit_code)
+    code = ExitCode.INCOMPLETE if plan.left_out else ExitCode.OK
+    raise click.exceptions.Exit(outcome.exit_code or code)
 
 
 def _planned(given: RunOptions) -> Plan:
@@ -167,13 +168,8 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
     outcome.nodes.complain()
     if seen is not None and seen.ended_at:
         say(f"{seen.crawl_id} {seen.ended_at}")
-    if seen is not None and seen.harmed:
-        complain(seen.harm)
-    if seen is not None and seen.left_out:
-        complain(seen.left_out)
-    if outcome.left_out:
-        complain(outcome.left_out)
-    for line in outcome.too_late:
+    of_crawl = [seen.harm, seen.left_out] if seen is not None else []
+    for line in filter(None, [*of_crawl, plan.left_out, *outcome.too_late]):
         complain(line)
     if outcome.is_whole:
         names = ", ".join(node.node_id for node in outcome.nodes.failed())

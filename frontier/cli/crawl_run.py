@@ -94,8 +94,6 @@ class Outcome:
     watched: Watched | None
     """The crawl after the nodes had left it; ``None`` if none entered one."""
     nodes: NodeProcesses
-    left_out: str = ""
-    """What of the seed list is no seed; see `Plan`."""
 
     @property
     def crawl(self) -> CrawlSnapshot | None:
@@ -114,7 +112,7 @@ class Outcome:
             return ExitCode.CRAWL_FAILED if codes - {1} else ExitCode.INCOMPLETE
         if self.nodes.failed() or (seen is None and not self.too_late):
             return ExitCode.CRAWL_FAILED
-        return ExitCode.INCOMPLETE if self.left_out else ExitCode.OK
+        return ExitCode.OK
 
     @property
     def is_whole(self) -> bool:
@@ -145,16 +143,12 @@ def site_arguments(seeds: str, scope: str) -> tuple[dict[str, str], str]:
 
     urls, faults = seeds_and_faults(seeds)
     Scope(scope, urls)
-    left_out = ""
-    if faults:
-        many = counted(len(faults), "line")
-        left_out = (
-            f"{many} of {seeds[:200]} left out as no seed: {first_of(faults, 1, '')}"
-        )
+    many = counted(len(faults), "line")
+    what = f"{many} of {seeds[:200]} left out as no seed: {first_of(faults, 1)}"
     there = seeds if "://" in seeds else str(Path(seeds).absolute())
     # As for a node that is started by hand: with other arguments it has another crawl.
     more = {} if scope == "host" else {"scope": scope}
-    return {"seeds": there, **more}, left_out
+    return {"seeds": there, **more}, what if faults else ""
 
 
 def feeds_arguments(given: str) -> dict[str, str]:
@@ -297,8 +291,7 @@ def run(plan: Plan) -> Outcome:
             with live_line(look) as tick:
                 nodes.wait(tick)
         watch = entered()  # a new one, so that it reads everything now
-        watched = None if watch is None else watch.look()
-        return Outcome(watched, nodes, plan.left_out)
+        return Outcome(None if watch is None else watch.look(), nodes)
 
 
 def _shared_feeds(plan: Plan) -> list[str]:

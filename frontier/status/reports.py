@@ -110,16 +110,12 @@ def folded(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         **report_of(together([figures_of(one) for one in known])),
         "stats": counts_in(stats),
         "nodes": sum(max(1, whole(one.get("nodes"))) for one in known),
-        "lost": sum(_lost_in(one) for one in known),
+        "lost": sum(  # those of which this is not the last report
+            whole(one.get("lost")) if "nodes" in one else one.get("left") is not True
+            for one in known
+        ),
         "left": True,
     }
-
-
-def _lost_in(report: Mapping[str, Any]) -> int:
-    """Of how many nodes this is not the last report: they were lost before that."""
-    if "nodes" in report:  # it is a sum
-        return whole(report.get("lost"))
-    return int(report.get("left") is not True)
 
 
 def encoded(report: dict[str, Any]) -> bytes:

@@ -200,8 +200,8 @@ class Nodes:
         single, gone = without_sum(known(reports, {}))
         beats, figures = beats_of(known(members, {})), read_reports(single)
         rest = figures_of(gone) if gone else None
-        counts = whole(gone.get("nodes")), whole(gone.get("lost"))
-        return cls(beats, figures, rest, *counts)
+        count = whole(gone.get("nodes"))
+        return cls(beats, figures, rest, count, whole(gone.get("lost")))
 
     @property
     def totals(self) -> Figures:

@@ -53,13 +53,10 @@ TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 CLUSTER, SENTINEL = "cluster", "sentinel"
 PORTS = {CLUSTER: 6379, SENTINEL: 26379}
 FORMS = {
+    "": "redis://HOST:PORT/DB, rediss://HOST:PORT/DB, unix://PATH",
     CLUSTER: "redis+cluster://HOST:PORT[,HOST:PORT...]",
     SENTINEL: "redis+sentinel://HOST:PORT[,HOST:PORT...]/SERVICE[/DB]",
 }
-SCHEMES = (
-    "redis://, rediss://, unix://, redis+cluster://, redis+sentinel://, "
-    "rediss+cluster://, rediss+sentinel://"
-)
 _URL = re.compile(r"(rediss?)\+(cluster|sentinel)://(?:(.*)@)?([^/?@]*)([^?]*)(\?.*)?")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\],]+)(?::([0-9]{1,5}))?")
 _SECRET = re.compile(r"(://).*@")
@@ -129,10 +126,8 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
         found = _several(url, params)
     else:
         # redis-py would connect to this machine for a URL without a host.
-        if url and not re.match(r"unix:|\w+://(?:.*@)?[^:/?@]", url):
-            raise malformed(url, "names no host; write redis://HOST:PORT/0")
-        if url and not re.match(r"(rediss?|unix):", url):
-            raise malformed(url, f"must begin with one of {SCHEMES}")
+        if url and not re.match(r"unix:|rediss?://(?:.*@)?[^:/?@]", url):
+            raise malformed(url, f"must be {', '.join(FORMS.values())}")
         path = re.match(r"rediss?://(?:[^?]*@)?[^/?]*/([^?]*)", url)
         if path and (db := path[1].rstrip("/")) and not db.isdecimal():
             # redis-py would take database 0, or 12 for "1/2".

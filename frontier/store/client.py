@@ -508,7 +508,7 @@ class _Servers:
         self.where = address.where or _where(first)
         pool = first.connection_pool
         self._speaks_tls = issubclass(pool.connection_class, _TLS)
-        self._has_certificate = bool(pool.connection_kwargs.get("ssl_certfile"))
+        self._has_certificate = pool.connection_kwargs.get("ssl_certfile")
 
     def _repeat_here(self, timeout: float | None) -> None:
         """Repeat blocking calls here, unless the address says how often to retry."""

@@ -179,7 +179,7 @@ REFUSED = [
     ("crawl status --log --hosts", USAGE, "--log cannot be combined"),
     ("crawl status --every 0", USAGE, "'--every': 0.0 is not in the range"),
     ("crawl status --store-dir nowhere", NO_STORE, "the first crawl makes it"),
-    ("crawl status --redis-url http://x", USAGE, "unix://, redis+cluster://, "),
+    ("crawl status --redis-url http://x", USAGE, "unix://PATH, redis+cluster://H"),
     ("crawl list --redis-url redis://127.0.0.1:1/0", NO_STORE, "127.0.0.1:1"),
     ("crawl list --redis-url redis://a --store-dir .", USAGE, "name two stores"),
     ("crawl delete", USAGE, "No crawl was named"),

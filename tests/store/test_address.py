@@ -89,7 +89,7 @@ def test_no_error_shows_a_password(url):
     "url", ["rediss:/127.0.0.1:1", "redis:h", "redis://", "redis://:1/0", "redis:///0"]
 )
 def test_a_url_without_a_host_is_not_taken_for_this_machine(url):
-    with pytest.raises(ConfigurationError, match=f"REDIS_URL = '{url}': names no host"):
+    with pytest.raises(ConfigurationError, match=f"REDIS_URL = '{url}': must be "):
         address_of({"REDIS_URL": url})
 
 
