@@ -22,13 +22,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, Protocol
 
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
-from frontier.model import mutable
 
 JSON_LINES = {".jsonl", ".jl", ".jsonlines", ".ndjson"}
 CSV = ".csv"
@@ -58,7 +57,7 @@ class Cut(NamedTuple):
     line: int
 
 
-@mutable
+@dataclass(slots=True)
 class Joined:
     """What became of the files."""
 

@@ -25,12 +25,6 @@ def frozen(cls: type[T]) -> type[T]:
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
-@dataclass_transform()
-def mutable(cls: type[T]) -> type[T]:
-    """Make *cls* a dataclass whose instances have no other attributes."""
-    return dataclass(slots=True)(cls)
-
-
 class FileBody:
     """The bytes of a file that no longer changes, and may have no name.
 

@@ -434,6 +434,15 @@ class FeedFile(io.BufferedIOBase):
         return int(self.raw.fileno())
 
     @override
+    def truncate(self, size: int | None = None) -> int:
+        self.flush()
+        return int(self.raw.truncate(size))
+
+    def __getattr__(self, name: str) -> Any:
+        """What else *raw* has, such as a name."""
+        return getattr(self.raw, name)
+
+    @override
     def write(self, data: Any) -> int:
         self._waiting += data
         if len(self._waiting) >= io.DEFAULT_BUFFER_SIZE:
@@ -457,7 +466,10 @@ class FeedFile(io.BufferedIOBase):
             self.raw.flush()
 
     def cut(self) -> None:
-        """Drop what the disk has not taken, and the half of an item that it has."""
+        """Drop what the disk has not taken, back to the end of a `write`.
+
+        Exporters of JSON lines and CSV write an item at once: none is there by half.
+        """
         self._waiting.clear()
         with contextlib.suppress(OSError, AttributeError):
             self._takes.seek(-self._taken, os.SEEK_CUR)

@@ -69,6 +69,10 @@ def items(given: ItemsOptions) -> Shown:
     with published(out, mode_of_environment()) as file:
         crawl_id = seen.crawl_id if seen else given.crawl
         done = join(there, given.field, file, crawl_id)
+        if done.of_others and not done.items:
+            raise ConfigurationError(
+                f"none of {done.of_others:,} items is of the crawl {crawl_id}"
+            )
         if done.items and done.without_origin == done.items + done.of_others:
             raise ConfigurationError(
                 f"no item has its origin in the field {given.field}: duplicates "

@@ -267,20 +267,22 @@ def run(plan: Plan) -> Outcome:
                 return None if found is None else Watch(store, namespace, found)
 
             watch: Watch | None = None
+            is_told = False
             many = counted(plan.nodes, "node")
             begun = f"spider {plan.spider}, {many}; their logs are in {plan.log_dir}"
 
             def look() -> tuple[str, str]:
                 """How the crawl is doing, in a line, and what its nodes wait for."""
-                nonlocal watch
+                nonlocal watch, is_told
                 lasts = duration(time.time() - started)
                 try:
-                    is_first, watch = watch is None, watch or entered()
+                    watch = watch or entered()
                     if watch is None:
                         return f"starting the nodes, {lasts}", ""
                     crawl = watch.look().crawl
-                    if is_first:
+                    if not is_told:
                         say(f"crawl {crawl.crawl_id}, {begun}")
+                        is_told = True
                 except StoreUnavailable as error:
                     waits = f"the nodes wait: {error}"
                     return f"{lasts}  {waits}", waits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from frontier.cli.command import (
 )
 from frontier.cli.output import Shown, bar, complain, say
 from frontier.errors import ConfigurationError
-from frontier.model import mutable
 from frontier.settings.values import PREFIX
 from frontier.status.text import first_of
 
@@ -133,7 +132,7 @@ def scrapy_redis(given: TakeOver) -> Shown:
         )
 
 
-@mutable
+@dataclass(slots=True)
 class Marked:
     """What of a file was marked as seen, in the crawl that everything goes to."""
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,6 @@ from frontier.cli.warc_files import (
     unpacked_of,
 )
 from frontier.errors import ConfigurationError, FrontierError
-from frontier.model import mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -159,7 +158,7 @@ def _lines(facts: dict[str, Any], what: str) -> Iterator[str]:
         yield f"and so it is with {len(told) - shown:,} more (--json)"
 
 
-@mutable
+@dataclass(slots=True)
 class _Removal:
     """Takes captures out of *warcs*, some of which were unpacked from *waczs*.
 

@@ -8,7 +8,7 @@ grow with the index.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from frontier.collection.purge import lead_on, require_quiet
 from frontier.collection.rounds import Hold
 from frontier.collection.summary import COUNTS, counted, names, scanned
 from frontier.dedupe.digest_index import decode
-from frontier.model import mutable
 from frontier.status.validate import printable
 from frontier.store.client import BlockingStore, Call
 
@@ -38,7 +37,7 @@ class Fault(StrEnum):
     COUNTS = "counts that are not the sums of their crawls'"
 
 
-@mutable
+@dataclass(slots=True)
 class Findings:
     """What a check has found."""
 

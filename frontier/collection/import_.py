@@ -20,7 +20,7 @@ import json
 import tempfile
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from frontier.collection.rounds import is_uncommitted
 from frontier.collection.summary import counted, filename, names, note_change
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ NAMED = 5
 """Wrong lines that are named; the others are counted."""
 
 
-@mutable
+@dataclass(slots=True)
 class Imported:
     """What an import did."""
 

@@ -21,11 +21,11 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from frontier.errors import FrontierError
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Result:
         return {n: p.content for n, p in self.parts.items() if p.since > number}
 
 
-@mutable
+@dataclass(slots=True)
 class _Sight:
     """Something that is looked at."""
 

@@ -22,17 +22,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from frontier.cdx.lines import Capture, sort_key
 from frontier.dedupe.cdx_server import CONNECTIONS, CdxServer, NoAnswer, Wanted
 from frontier.dedupe.digest import parse
 from frontier.dedupe.digest_index import decode
 from frontier.dedupe.revisit_policy import Match, canonical
-from frontier.model import Original, mutable
 from frontier.urls.split import WEB, split
 from frontier.warc.records import digits, target_uri, warc_date
+
+if TYPE_CHECKING:
+    from frontier.model import Original
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +50,7 @@ Found: TypeAlias = "tuple[str, Original]"
 """The payload digest by which an original was found, and the original."""
 
 
-@mutable
+@dataclass(slots=True)
 class Asked:
     """Statistics. Only the caller of `lookup` changes them; anyone may read them."""
 

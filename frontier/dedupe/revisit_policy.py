@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ from urllib.parse import urlsplit
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import ALGORITHM, digest_of
 from frontier.errors import InvalidURL
-from frontier.model import Exchange, Original, frozen, mutable
+from frontier.model import Exchange, Original, frozen
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import target_uri
 from frontier.warc.selection import mime_of
@@ -229,7 +229,7 @@ SHOWN = 20
 KINDS = ("handled", "new", "exact_url", "canonical_url", "digest")
 
 
-@mutable
+@dataclass(slots=True)
 class Statistics:
     """Figures of one node: payloads, and their bytes before compression.
 

@@ -41,7 +41,7 @@ from frontier.download.hops import Hops
 from frontier.download.outcomes import LeaseGone, outcome_of
 from frontier.download.politeness import LOST
 from frontier.download.wire import Connections, Wire
-from frontier.node.process_stats import nears_file_limit
+from frontier.node.file_limit import nears_file_limit
 from frontier.scrapy_internals import BaseAgent, BaseHandler, wrap_twisted_exceptions
 from frontier.session.session import session_of
 
@@ -59,10 +59,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+NO_SOCKET = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """How the system says that it has no socket left for this process."""
-AGAIN = 1.0
-"""Seconds until such a socket is asked for again."""
+SOCKET_PAUSE = 1.0
+"""Seconds until it is asked for one again."""
 
 
 class CheckedHandler(BaseHandler):
@@ -123,13 +123,13 @@ class CheckedHandler(BaseHandler):
                 try:
                     return await maybe_deferred_to_future(answer)
                 except ConnectBindError as error:
-                    if error.osError not in FULL:
+                    if error.osError not in NO_SOCKET:
                         raise
                     if self._session.closing:
                         self._session.requests.put_off(request)
                         raise LeaseGone(str(error)) from error
                     self._make_room(error)
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(SOCKET_PAUSE)
 
     def _make_room(self, error: ConnectBindError) -> None:
         """Close idle connections: each is an open file, and another host's."""

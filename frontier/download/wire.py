@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twisted.web._newclient import ParseError
 from typing_extensions import override
 
-from frontier.model import Body, mutable
 from frontier.scrapy_internals import LenientFactory, LenientParser, LenientProtocol
 
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
     from twisted.web.iweb import IResponse
+
+    from frontier.model import Body
 
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ MAX_HEAD = 1 << 20
 """The most bytes of a status line and headers; browsers stop at a quarter of it."""
 
 
-@mutable
+@dataclass(slots=True)
 class Wire:
     """One exchange as the download handler sees it."""
 

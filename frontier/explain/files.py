@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from frontier.files import OPEN
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.postcrawl.files import below
 from frontier.remote_files import open_file, path_of
 from frontier.status.validate import printable
@@ -51,7 +51,7 @@ class Gap:
     """Whether it might change the answer."""
 
 
-@mutable
+@dataclass(slots=True)
 class CrawlFiles:
     """The files to look into."""
 

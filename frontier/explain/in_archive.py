@@ -13,7 +13,7 @@ What always holds:
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
 from typing import IO, TYPE_CHECKING
@@ -29,7 +29,7 @@ from frontier.cdx.lines import (
 from frontier.errors import BadWarc
 from frontier.explain.files import fault, keep, trim
 from frontier.files import OPEN
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.remote_files import open_file, path_of
 from frontier.urls.canon.rulesets import named
 from frontier.warc.reader import Head, body_of, pulled_from, records_in
@@ -66,7 +66,7 @@ class Record:
         return f"{self.path}:{self.line.offset}"
 
 
-@mutable
+@dataclass(slots=True)
 class ArchiveFacts:
     """What was found in the files."""
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import IO, TYPE_CHECKING
 
 from frontier.explain.files import fault, keep, trim
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.remote_files import open_file
 from frontier.warc.records import target_uri
 
@@ -61,7 +61,7 @@ class Entry:
     """File and line."""
 
 
-@mutable
+@dataclass(slots=True)
 class LogFacts:
     """What the logs say."""
 

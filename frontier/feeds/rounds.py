@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request, Spider
@@ -43,7 +43,6 @@ from frontier.feeds.round_state import (
     taken_of,
     update_call,
 )
-from frontier.model import mutable
 from frontier.queue.push import ARE_SEEN, MARK, Push
 from frontier.requests.discovery import META as FOUND, SEED
 from frontier.requests.left_out import LeftOut
@@ -106,7 +105,7 @@ class Place(NamedTuple):
         return self.kind != DERIVED
 
 
-@mutable
+@dataclass(slots=True)
 class _Noted:
     """What to note in the store when a request of *site* is done with."""
 

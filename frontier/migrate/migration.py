@@ -20,6 +20,7 @@ import base64
 import hashlib
 import json
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,6 @@ from frontier.cluster.shared_settings import FINGERPRINTER, crawl_settings
 from frontier.errors import CodecError, ConfigurationError
 from frontier.files import creating
 from frontier.migrate.scrapy_redis import Item, ItemFault, Source, request_of
-from frontier.model import mutable
 from frontier.node.archiving import claim
 from frontier.requests.stored_request import Allowed
 from frontier.seeds.push import Pushes
@@ -68,7 +68,7 @@ SECRET = 0o600
 """Mode of the file with what is left out: requests have cookies and passwords."""
 
 
-@mutable
+@dataclass(slots=True)
 class Queue:
     """What became of the requests of a queue."""
 
@@ -78,7 +78,7 @@ class Queue:
     left_out: int = 0
 
 
-@mutable
+@dataclass(slots=True)
 class Filter:
     """What became of the fingerprints of a filter."""
 

@@ -161,6 +161,9 @@ class Part:
         """
         return ""
 
+    async def end_waits(self) -> None:
+        """Store nothing more, and tell whoever waits for that: the node will leave."""
+
     async def finish(self) -> None:
         """Write what is left; nothing more comes."""
 

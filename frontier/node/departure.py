@@ -71,7 +71,7 @@ class Leaving:
         self.given_up = asyncio.Event()
         """Set when the node no longer waits for what is done to be stored."""
         self._reason = ""
-        """What it waited for then."""
+        """Why it gave up, for the log."""
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -87,8 +87,8 @@ class Leaving:
     async def _watch(self) -> None:
         """Give up when one of them has failed for `CLOSE_TIMEOUT`.
 
-        Then nothing is acked any more, and whoever waits for a record is told that it
-        will not be written: items of pages in flight do.
+        Then nothing is acked any more. Items of pages in flight, which wait for a
+        record, are told that it will not be written.
         """
         clock, since = asyncio.get_running_loop().time, math.inf
         while clock() - since < CLOSE_TIMEOUT:
@@ -105,7 +105,7 @@ class Leaving:
                 )
         self._give_up()
         await self._node.tasks.stop()
-        await self._node.parts.wait(Part.finish)
+        await self._node.parts.wait(Part.end_waits)
 
     def _give_up(self) -> None:
         self._reason = self._node.waits_for() or "what it has done is not stored yet"
@@ -145,7 +145,7 @@ class Leaving:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 stored = await before(self.given_up, storing)
             return stored is not None and stored.result()
-        except TimeoutError:
+        except (TimeoutError, StoreUnavailable):
             self._give_up()
         except KeyDamaged as error:
             self._node.fail(error)

@@ -19,10 +19,10 @@ import asyncio
 import logging
 import math
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.errors import KeyDamaged, LeaseLost
-from frontier.model import Lease, mutable
 from frontier.node.context import happens
 from frontier.queue.due import Moved, due_call, moved
 from frontier.queue.priority import readable
@@ -30,6 +30,7 @@ from frontier.queue.priority import readable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from frontier.model import Lease
     from frontier.node.node import Node
     from frontier.store.client import Call
 from frontier.store.damage import is_number
@@ -44,7 +45,7 @@ NOT_RELIED_ON = 0.2
 """The same while leases that are held cannot be relied on."""
 
 
-@mutable
+@dataclass(slots=True)
 class _Next:
     """What is known of a partition in which something waits."""
 

@@ -73,7 +73,7 @@ UNDONE = End("", code=1)
 FEEDS_CUT = End(
     "",
     ERROR,
-    "feeds are not stored as a whole ({count}): the lines 'Error storing' name them",
+    "feeds were not stored whole ({count}): the log's lines 'Error storing' name them",
     1,
 )
 START_FAILED = End(

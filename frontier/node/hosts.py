@@ -34,14 +34,13 @@ import math
 import random
 import time
 from collections import Counter, defaultdict
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from frontier.cluster.controls import ALL_HOSTS
 from frontier.errors import CodecError, KeyDamaged
-from frontier.model import Lease, mutable
 from frontier.node.context import Part, happens
 from frontier.node.host_politeness import LONG
 from frontier.queue.hosts import (
@@ -64,6 +63,7 @@ from frontier.urls.partition import SPREAD, host_of_shard, partition_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from frontier.model import Lease
     from frontier.node.node import Node
     from frontier.queue.reserve import HostsUnread, Reservation
 
@@ -86,7 +86,7 @@ NAMED = 5
 """Hosts that one line of the log names; the others are counted."""
 
 
-@mutable
+@dataclass(slots=True)
 class _Host(Record):
     """A record on the monotonic clock."""
 

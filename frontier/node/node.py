@@ -65,6 +65,7 @@ from frontier.node.ends import (
     FINISHED,
     NOTHING_FETCHED,
     ORDERS,
+    UNDONE,
     End,
     described,
     reason_of,
@@ -504,7 +505,11 @@ class Node:
         try:
             await self.leaving.leave()
         finally:
-            await self.opened.aclose()
+            try:
+                await self.opened.aclose()
+            except StoreUnavailable as error:
+                logger.error("%s", error)  # noqa: TRY400 (it says all)
+                self.end(UNDONE)
 
     # What its parts ask of the node, or tell it.
 

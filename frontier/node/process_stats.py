@@ -12,7 +12,6 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import resource
 import socket
@@ -23,7 +22,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from frontier.errors import ConfigurationError
 from frontier.status.text import ranges_of
 
 TURN = 0.25
@@ -38,37 +36,11 @@ PACE_EVERY_S = 5.0
 """Seconds between two marks of the pace, at least."""
 MAX_HOLDS = 4_000
 """The most characters for the partitions that a report names."""
-FILES = 64
-"""Files that a node may have open beside the connections of its requests."""
 CUT = "..."
 """The end of a list of partitions that is longer than that."""
 STATM = Path("/proc/self/statm")
 CGROUP = Path("/proc/self/cgroup")
 CGROUPS = Path("/sys/fs/cgroup")
-
-
-def raise_file_limit(requests: int) -> None:
-    """Let this process open as many files as the system lets it.
-
-    Raises:
-        ConfigurationError: That is too few for so many *requests* at a time.
-    """
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with contextlib.suppress(OSError, ValueError):  # macOS sets a lower one of its own
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    needed = requests + FILES
-    if limit != resource.RLIM_INFINITY and limit < needed:
-        raise ConfigurationError(
-            f"CONCURRENT_REQUESTS = {requests} needs {needed} open files, and the "
-            f"limit of this process is {limit} (ulimit -n)"
-        )
-
-
-def nears_file_limit(file: int) -> bool:
-    """Whether *file*, just opened, is one of the last that this process may open."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 0 < limit - FILES // 2 <= file
 
 
 class ProcessStats:

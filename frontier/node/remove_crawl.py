@@ -15,10 +15,10 @@ What always holds:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from frontier.cluster.endings import begin_removal
 from frontier.collection.summary import pairs
-from frontier.model import mutable
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, names_in
 
@@ -36,7 +36,7 @@ OF_THE_FRONTIER = frozenset(
 """Keys of the crawl itself that go with its frontier; the rest tells about it."""
 
 
-@mutable
+@dataclass(slots=True)
 class Deleted:
     """What was deleted."""
 

@@ -18,14 +18,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from frontier.cluster import controls
 from frontier.cluster.crawls import STATES
 from frontier.cluster.membership import live_in, ttl_of
 from frontier.errors import CodecError, CrawlInUse, KeyDamaged
-from frontier.model import mutable
 from frontier.queue.due import read_waiting
 from frontier.queue.hosts import is_record
 from frontier.queue.priority import readable, split_name
@@ -55,7 +54,7 @@ class Fault(NamedTuple):
     reason: str
 
 
-@mutable
+@dataclass(slots=True)
 class Repaired:
     """What a repair found, did, and could not do."""
 

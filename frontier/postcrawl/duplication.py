@@ -8,11 +8,11 @@ every capture with the payload of an earlier one counts as a copy, even one that
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frontier.errors import NoManifest
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.postcrawl.engines import Engine, duckdb_engine, query
 from frontier.postcrawl.manifest import SUFFIX
 
@@ -37,7 +37,7 @@ class Share:
     copied_bytes: int = 0
 
 
-@mutable
+@dataclass(slots=True)
 class Duplication:
     """What is there more than once."""
 

@@ -20,7 +20,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from frontier.cdx.lines import Asked, Capture, capture_of, listed, media_type, paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import mode_of_environment, published
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.postcrawl.payload import Payload, payload_in
 from frontier.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import every_record, packing_of
@@ -110,7 +110,7 @@ class Options:
     all its bytes: to compare two files (`frontier.postcrawl.verify`)."""
 
 
-@mutable
+@dataclass(slots=True)
 class Manifest:
     """What a manifest says of its file, besides its rows."""
 

@@ -21,14 +21,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from frontier.errors import NoManifest, StaleManifest
 from frontier.files import mode_of_environment, publish
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.postcrawl.actions import Pass
 from frontier.postcrawl.engines import (
     Engine,
@@ -108,7 +108,7 @@ class FileCopies:
     record_bytes: int
 
 
-@mutable
+@dataclass(slots=True)
 class Plan:
     """The summary of a plan."""
 

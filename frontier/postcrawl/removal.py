@@ -19,7 +19,7 @@ import re
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -28,7 +28,7 @@ import pyarrow as pa
 from frontier.dedupe.digest import PayloadDigest, hashing, in_hex
 from frontier.errors import BadWarc, ConfigurationError, InvalidURL
 from frontier.files import open_input
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.postcrawl.actions import PLACE, Action, Pass
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
@@ -121,7 +121,7 @@ class Leaving:
         return self.url, to_second(self.date)
 
 
-@mutable
+@dataclass(slots=True)
 class Found:
     """What is to leave, and what depends on it."""
 

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
-from frontier.model import mutable
 from frontier.postcrawl.engines import duckdb_engine, query
 from frontier.postcrawl.files import below_shared
 from frontier.postcrawl.manifest import stored_manifest
@@ -34,7 +33,7 @@ NAMED = 100
 """Faults that are named; all are counted."""
 
 
-@mutable
+@dataclass(slots=True)
 class Verified:
     """What was compared, and what is wrong."""
 

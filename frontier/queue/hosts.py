@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import msgpack
 
 from frontier.errors import CodecError
-from frontier.model import Lease, frozen, mutable
+from frontier.model import Lease, frozen
 from frontier.store.client import BlockingStore, Call
 from frontier.urls.partition import partition_of, shards_of
 
@@ -61,7 +61,7 @@ LONGEST = 1e15
 """Every number in a record is less."""
 
 
-@mutable
+@dataclass(slots=True)
 class Record:
     """What is known about a host. Times are in seconds, on any clock; 0 means never."""
 

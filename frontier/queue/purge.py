@@ -17,10 +17,10 @@ What always holds:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import CodecError
-from frontier.model import mutable
 from frontier.queue.due import DUE, LEAST, bucket_of, buckets_in, read_waiting
 from frontier.queue.item import decode
 from frontier.queue.priority import readable, split_name
@@ -96,7 +96,7 @@ def _purge_call(
     return Call.to("queue_purge", names, [*args, *items])
 
 
-@mutable
+@dataclass(slots=True)
 class Swept:
     """What a look through lists has found."""
 

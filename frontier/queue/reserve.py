@@ -14,11 +14,12 @@ What always holds:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CodecError, LeaseLost
-from frontier.model import Lease, Order, frozen, mutable
+from frontier.model import Lease, Order, frozen
 from frontier.queue.priority import split_name
 from frontier.store.client import Argument, Call
 
@@ -52,7 +53,7 @@ class Blame(IntEnum):
     """The item was started, and its own callback ran, or nothing more is known."""
 
 
-@mutable
+@dataclass(slots=True)
 class Reservation:
     """An item that a node holds under a lease."""
 

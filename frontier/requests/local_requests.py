@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from frontier.model import mutable
 from frontier.node.context import Part
 from frontier.node.delivery import Delivery
 from frontier.queue.push import ARE_SEEN, CLAIM, TEST, UNTESTED, Push
@@ -48,7 +48,7 @@ OTHERS = "other reasons"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-@mutable
+@dataclass(slots=True)
 class _Kind:
     """Why requests could not be stored, and how many."""
 

@@ -14,6 +14,7 @@ import queue
 import secrets
 import sys
 import threading
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ from frontier.cluster.crawls import BY_FINGERPRINT
 from frontier.cluster.seed_lock import SeedLock
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
 from frontier.files import open_input
-from frontier.model import mutable
 from frontier.requests.identities import Identities
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
@@ -52,7 +52,7 @@ PATIENCE = 0.5
 """Seconds to wait for more lines of standard input."""
 
 
-@mutable
+@dataclass(slots=True)
 class Loaded:
     """What became of the lines."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.cluster.controls import RETRIED, Change, change, operator
 from frontier.cluster.endings import reopen
 from frontier.cluster.seed_lock import SeedLock
 from frontier.errors import CrawlClosed
-from frontier.model import mutable
 from frontier.queue.dead_letters import Letter, counted, letters, revive
 from frontier.queue.hosts import forget
 from frontier.queue.priority import split_name
@@ -32,7 +32,7 @@ LEAVING_S = 15.0
 """Seconds of silence after which a node of an ended crawl counts as gone."""
 
 
-@mutable
+@dataclass(slots=True)
 class Requeued:
     """What became of the dead letters of a crawl."""
 

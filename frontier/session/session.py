@@ -19,7 +19,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
@@ -35,7 +35,6 @@ from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
 from frontier.errors import FrontierError, KeyDamaged, NodeStopped, RunOver
 from frontier.metrics.exposition import require_library
-from frontier.model import Stored, mutable
 from frontier.node.context import Owner, Part, before
 from frontier.node.crawl_limits import Spending
 from frontier.node.ends import (
@@ -46,10 +45,10 @@ from frontier.node.ends import (
     End,
     limit_of_spider,
 )
+from frontier.node.file_limit import raise_file_limit
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
-from frontier.node.process_stats import raise_file_limit
 from frontier.queue.reserve import Ran, Reservation
 from frontier.scrapy_internals import (
     close_now,
@@ -92,6 +91,7 @@ if TYPE_CHECKING:
     from frontier.download.wire import Wire
     from frontier.metrics.exporter import Exporter
     from frontier.metrics.node import Reading
+    from frontier.model import Stored
     from frontier.node.archiving import Archive
     from frontier.node.delivery import Delivery
     from frontier.requests.spider_output import SpiderOutput
@@ -138,7 +138,7 @@ _Component = TypeVar("_Component")
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
 
-@mutable
+@dataclass(slots=True)
 class RequestState:
     """What the components of one process know of one request."""
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, KeyDamaged
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.queue.due import buckets_in, read_waiting, with_scores
 from frontier.queue.item import RECRAWL, decode
 from frontier.recrawl.schedule import State
@@ -120,7 +120,7 @@ CHUNK = 500
 """Elements of a bucket that are read in one call."""
 
 
-@mutable
+@dataclass(slots=True)
 class Intervals:
     """The intervals of some pages, in seconds."""
 
@@ -142,7 +142,7 @@ class Intervals:
         return self.total / self.pages if self.pages else 0.0
 
 
-@mutable
+@dataclass(slots=True)
 class Waiting:
     """What waits in a crawl."""
 

@@ -79,12 +79,12 @@ _PASSING = re.compile(r"(^|-)(BUSY|LOADING) ")
 """How it says that it cannot do anything now: another script is running, or it is still
 reading its file."""
 _FORBIDDEN = re.compile(
-    r"NOPERM|no permissions? to|ACL failure|ACL-permission|unknown( redis)? command|"
+    r"NOPERM|no permissions? to|ACL failure|ACL-permission|"
     r"executing the script can't|can't (run this command|access at least one)",
     re.IGNORECASE,
 )
-"""How a server says that its ACL forbids a user something, also in a script; or that
-it has renamed it."""
+"""How a server says that its ACL forbids a user something, also in a script."""
+_UNKNOWN = re.compile(r"unknown( redis)? command", re.IGNORECASE)
 MAX_KEYS = 5
 """Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"
@@ -100,14 +100,16 @@ WANTED = (
     "REDIS_PARAMS, or in the URL"
 )
 NOT_TLS = "; it may not speak TLS, which a URL with rediss asks for"
-_QUIET: dict[str, Any] = {}
-"""What has redis-py 8 replace an idle connection that has ended before it is used."""
+_NO_NOTICES: dict[str, Any] = {}
+"""Keeps the maintenance notices of redis-py 8 off: with them it does not replace an
+idle connection that has ended."""
 with contextlib.suppress(ImportError):
     from redis.maint_notifications import MaintNotificationsConfig
 
     if "maint_notifications_config" in signature(redis.asyncio.Redis).parameters:
-        off = MaintNotificationsConfig(enabled=False)
-        _QUIET["maint_notifications_config"] = off
+        _NO_NOTICES["maint_notifications_config"] = MaintNotificationsConfig(
+            enabled=False
+        )
 CLOSED = "this node has closed its connections"
 _TLS = (redis.connection.SSLConnection, redis.asyncio.connection.SSLConnection)
 _began: ContextVar[int] = ContextVar("_began", default=0)
@@ -557,7 +559,7 @@ class _Servers:
         await connection.on_connect()
 
     def _make(self, address: Address, server: Server) -> Any:
-        params = {**_QUIET, **address.params, **self._chosen}
+        params = {**_NO_NOTICES, **address.params, **self._chosen}
         is_async = self._cls is redis.asyncio.Redis
 
         async def connected(connection: Any) -> None:
@@ -667,6 +669,11 @@ def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
 
 def _forbidden(where: str, what: str, text: str) -> StoreRefused:
     """The error if an ACL forbids *what*; *text* is what the server says about it."""
+    if _UNKNOWN.search(text):
+        return StoreRefused(
+            f"the store at {where} refuses {what}: {text}; it has renamed or lacks a "
+            "command: docs/security.md has those that frontier needs"
+        )
     return StoreRefused(
         f"the user of the store at {where} may not do {what}: {text}; "
         "docs/security.md has the rights that frontier needs, as ACL SETUSER"
@@ -703,7 +710,7 @@ def _checked(
             raise WritesRefused(where, text) from reply
         if isinstance(reply, UNAVAILABLE) or _PASSING.search(text):
             raise StoreUnavailable(where, text) from reply
-        if _FORBIDDEN.search(text):
+        if _FORBIDDEN.search(text) or _UNKNOWN.search(text):
             raise _forbidden(where, _described(calls[place]), text) from reply
         if is_damage(text):
             bad.append(place)

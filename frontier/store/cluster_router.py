@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import redis.exceptions
 from redis.crc import key_slot
 
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.store.calls import EVERYWHERE, Argument, Call
 from frontier.store.scripts import SCRIPTS
 
@@ -60,7 +61,7 @@ class Batch:
     commands: list[Parts]
 
 
-@mutable
+@dataclass(slots=True)
 class _Job:
     """A call, or one server's part of a call that goes everywhere."""
 

@@ -170,12 +170,13 @@ class NodeServer:
             await asyncio.to_thread(old.leave)
 
     async def leave(self) -> None:
-        """Leave the embedded store, if there is one."""
+        """Leave the embedded store, if there is one.
+
+        Raises:
+            StoreUnavailable: Its process cannot be ended.
+        """
         if self._embedded is not None:
-            try:
-                await asyncio.to_thread(self._embedded.leave)
-            except StoreUnavailable as error:
-                logger.error("%s", error)  # noqa: TRY400 (it says all)
+            await asyncio.to_thread(self._embedded.leave)
 
 
 @frozen

@@ -56,8 +56,8 @@ class OutageRetry:
         self._failed_at = 0.0
         self._refuses = False
         """Whether the store answers, but writes nothing."""
-        self._writes = False
-        """Whether a call that may write has failed: reads may be answered meanwhile."""
+        self._write_failed = False
+        """Whether a script has failed, which may write: reads may be answered."""
         self._full_since: float | None = None
         self._refused_at = 0.0
         self._start_over: Callable[[], None] | None = None
@@ -134,10 +134,11 @@ class OutageRetry:
         except StoreUnavailable as error:
             if error.reason != CHANGED:  # of which the node tells
                 self.note_silence(error)
-                self._writes |= _write(calls)
+                self._write_failed |= _may_write(calls)
             self._try_to_revive()
             raise
-        if self._since is not None and self._writes <= _write(calls):
+        is_proof = not self._write_failed or _may_write(calls)
+        if self._since is not None and is_proof:
             self._note_answer(self._since)
         return replies
 
@@ -146,7 +147,7 @@ class OutageRetry:
         self._failed_at = time.monotonic()
         if self._since is None:
             self._since = self._failed_at
-            self._refuses = self._writes = False
+            self._refuses = self._write_failed = False
             self.outages += 1
             logger.warning("%s; waiting for it", error)
         # A call that then fails otherwise does not show that it takes writes again.
@@ -231,6 +232,6 @@ class OutageRetry:
             self._reviving = asyncio.ensure_future(self._revive())
 
 
-def _write(calls: Sequence[Call]) -> bool:
-    """Whether one of *calls* may write."""
+def _may_write(calls: Sequence[Call]) -> bool:
+    """Whether one of *calls* is a script: nearly all that writes is one."""
     return any(call.script is not None for call in calls)

@@ -15,6 +15,7 @@ them. pywb unpacks the index when a WACZ is added, and does not read ``.idx``.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -218,7 +219,7 @@ def _member_of(archive: zipfile.ZipFile, name: str) -> str:
         for number, raw in enumerate(iter(lambda: lines.readline(LINE_LIMIT), b""), 1):
             try:
                 take(raw)
-            except (BadWarc, ValueError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number}: {error}") from None
     if stream is None:
         raise ValueError("has no lines")
@@ -249,15 +250,15 @@ def _first_line(data: bytes) -> bytes:
 
     Raises:
         ValueError: It is not exactly one gzip member.
-        BadWarc: It is none, or is cut off.
     """
     members = Members("", [data])
-    members.next()
-    first = members.take_until(LINE_END, LINE_LIMIT)
-    members.end()
-    if members.size < max(len(data), 1):
-        raise ValueError("not exactly one gzip member is there")
-    return first
+    with contextlib.suppress(BadWarc):
+        members.next()
+        first = members.take_until(LINE_END, LINE_LIMIT)
+        members.end()
+        if members.size == len(data):
+            return first
+    raise ValueError("not exactly one gzip member is there")
 
 
 def _wrong_page(stream: IO[bytes]) -> str:

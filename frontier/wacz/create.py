@@ -16,7 +16,7 @@ import contextlib
 import functools
 import logging
 import time
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from frontier.files import (
     open_input,
     published,
 )
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.wacz import layout
 from frontier.wacz.check import check
 from frontier.wacz.indexing import Indexing
@@ -69,7 +69,7 @@ class Made:
     """WARC files without an index that fits, which took much longer to read."""
 
 
-@mutable
+@dataclass(slots=True)
 class Options:
     """What goes into a WACZ besides the WARC files, and how it is made."""
 

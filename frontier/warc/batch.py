@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
@@ -31,7 +31,7 @@ from frontier.dedupe.digest_index import Entry, Index
 from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules, Statistics
 from frontier.dedupe.url_history import History, last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
-from frontier.model import Exchange, Original, Outlinks, Stored, frozen, mutable
+from frontier.model import Exchange, Original, Outlinks, Stored, frozen
 from frontier.warc.content_coding import decoded
 from frontier.warc.records import target_uri
 
@@ -60,7 +60,7 @@ class Fsync(StrEnum):
     CLOSE = "close"
 
 
-@mutable
+@dataclass(slots=True)
 class Counters:
     """What was written. Only the writer thread changes them; anyone may read."""
 

@@ -132,7 +132,7 @@ def test_a_node_whose_feed_is_not_stored_says_so_and_fails(cluster, project, sit
     cluster.start("node-1", *words, **options)
 
     assert cluster.wait() == [1]
-    assert cluster.text_of("node-1").count("feeds are not stored as a whole (1)") == 1
+    assert cluster.text_of("node-1").count("feeds were not stored whole (1)") == 1
 
 
 @pytest.mark.one_server("it asks no server that there is")

@@ -264,7 +264,7 @@ async def test_missing_client_certificate_error_names_its_settings(new_node, mut
         ),
         (["+@all", "-rpush"], r"may not do queue_push on \{"),
         (["+@all", "-script"], "may not do crawl_.*script"),
-        (["--rename-command", "RPUSH", ""], r"may not do queue_push on \{"),
+        (["--rename-command", "RPUSH", ""], r"refuses queue_push on \{"),
     ],
 )
 async def test_missing_acl_right_is_reported_by_name(

@@ -16,7 +16,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from typing_extensions import override
@@ -25,7 +25,6 @@ from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.job import Job
 from frontier.errors import CodecError, ConfigurationError
 from frontier.files import OPEN
-from frontier.model import mutable
 from frontier.node.host_addresses import TYPED
 from frontier.node.journal.entries import (
     Acked,
@@ -66,7 +65,7 @@ ANEW = (
 """What a rebuilt crawl has lost in any case, as no journal has it."""
 
 
-@mutable
+@dataclass(slots=True)
 class Outcome:
     """What a rebuild found and restored."""
 

@@ -8,11 +8,12 @@ Archive's; today's CDX indexes are sorted by their sort-friendly keys.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from typing_extensions import override
 
 from frontier.errors import InvalidURL
-from frontier.model import frozen, mutable
+from frontier.model import frozen
 from frontier.urls.canon.heritrix import ANY, FLAGS
 from frontier.urls.canon.hosts import NO_PORT, lenient_ascii, port_number
 
@@ -92,7 +93,7 @@ _PARTS = re.compile(
 _OPAQUE = ("dns:", "filedesc:", "warcinfo:")
 
 
-@mutable
+@dataclass(slots=True)
 class HandyURL:
     """The parts of a URL; ``None`` where there is none."""
 
