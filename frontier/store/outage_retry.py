@@ -132,7 +132,8 @@ class OutageRetry:
             self._note_full(str(error))
             raise
         except StoreUnavailable as error:
-            if error.reason != CHANGED:  # of which the node tells
+            # A cluster's names the server first.
+            if not error.reason.endswith(CHANGED):  # of which the node tells
                 self.note_silence(error)
                 self._write_failed |= _may_write(calls)
             self._try_to_revive()

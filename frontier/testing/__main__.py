@@ -11,21 +11,22 @@ import json
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from frontier.errors import ConfigurationError
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 
+STOPS = (signal.SIGTERM, signal.SIGINT)
+
 
 def main() -> int:
     """Serve until a signal comes; return the exit code."""
     parser = _parser()
     args = parser.parse_args()
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    # Blocked in all threads, and waited for: a handler that sets an event is for ever
+    # stuck if it interrupts the wait for that event while the event is locked.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
         site = Site(
             urls=args.urls,
@@ -51,8 +52,11 @@ def main() -> int:
         "pid": os.getpid(),
     }
     print(json.dumps(ready), flush=True)
-    while not stop.wait(args.publish_every or None):
-        server.publish()
+    if args.publish_every:
+        while signal.sigtimedwait(STOPS, args.publish_every) is None:
+            server.publish()
+    else:
+        signal.sigwait(STOPS)
     server.stop()
     return 0
 
