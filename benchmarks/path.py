@@ -94,6 +94,7 @@ class PushingNode(Node):
         )
         self.due_times = SimpleNamespace(moved=0)  # type: ignore[assignment]
         self.controls = SimpleNamespace(wanted=Controls())  # type: ignore[assignment]
+        self.leaving = SimpleNamespace(watch=lambda: None)  # type: ignore[assignment]
         self.tasks.start(self.outbox.run())
 
     @override
