@@ -438,9 +438,10 @@ class FeedFile(io.BufferedIOBase):
         self.flush()
         return int(self.raw.truncate(size))
 
-    def __getattr__(self, name: str) -> Any:
-        """What else *raw* has, such as a name."""
-        return getattr(self.raw, name)
+    @property
+    def name(self) -> Any:
+        """That of *raw*: an exporter may open it once more."""
+        return self.raw.name
 
     @override
     def write(self, data: Any) -> int:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import scrapy
+from scrapy import signals
+from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.test import get_crawler
 
 from frontier.scrapy_internals import FeedFiles
@@ -150,6 +152,21 @@ def test_private_name_check_sees_every_use(tmp_path, monkeypatch):
         "args[0].engine._spider_closed_callback",
         "Odd._process_cookies",
     ]
+
+
+def test_items_of_a_feed_to_upload_are_on_disk_before_their_page_is_acked():
+    feed = {"ftp://me:secret@127.0.0.1/a.jsonl": {"format": "jsonlines"}}
+    crawler = get_crawler(scrapy.Spider, {"FEEDS": feed})
+    crawler.spider = scrapy.Spider.from_crawler(crawler, "a")
+    feed_files = FeedFiles(crawler)
+    crawler.signals.send_catch_log(signals.spider_opened, spider=crawler.spider)
+    crawler.signals.send_catch_log(
+        signals.item_scraped, item={"a": 1}, spider=crawler.spider
+    )
+
+    assert feed_files.flush()
+    (slot,) = crawler.get_extension(FeedExporter).slots
+    assert Path(slot.file.name).read_text() == '{"a": 1}\n'
 
 
 def test_without_feed_exports_acks_are_not_delayed():

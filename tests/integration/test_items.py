@@ -185,6 +185,9 @@ def test_items_of_requests_that_cannot_be_stored_are_of_their_own_pages(
         ids = [item["id"] for item in items]
         assert sorted(ids) == sorted(["all have it", *urls] * times)
         assert json.loads(done.stdout)["of_other_crawls"] == (2 - times) * 4
+    done = cluster.ask(*words, "items-node-1.jsonl", "--crawl", "lcoal-1", cwd=project)
+    assert (done.returncode, lines(project / "all.jsonl")) == (2, items), done.stderr
+    assert "none of 8 items is of the crawl lcoal-1" in done.stderr
 
 
 def test_nodes_sharing_a_feed_are_warned_and_the_last_sums_the_counts(
