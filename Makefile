@@ -21,7 +21,8 @@
 
 PYTHON ?= python3
 NODES ?= 2
-WORKERS ?= 3
+# Most tests wait for processes, leases and disks: more workers than cores.
+WORKERS ?= 5
 BIN = .venv/bin
 RELEASE = .venv-release/bin
 UV = .venv/bin/uv
