@@ -4,9 +4,9 @@
 #   docker build --tag frontier-crawl:0.1.0 .
 #   docker run --rm --init frontier-crawl:0.1.0 frontier demo
 #
-# No container engine is at hand where our tests run. They read this file, and do what
-# its lines say in namespaces of their own, with the Python of the machine in place of the
-# image (tests/release/engine.py). The image is taken on trust; its tag is used by others.
+# No container engine is at hand where our tests run: a linter reads this file, and the
+# wheel is tried alone (`make release-check`). The image is taken on trust; its tag is used
+# by others.
 # Python 3.11 is the one for which .ci/locks has versions.
 
 ARG PYTHON=3.11

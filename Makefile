@@ -12,7 +12,6 @@
 # make man                            write again the man pages, from the commands
 # make test-store                     tests of the store, on the server of TEST_STORE
 # make stores                         some, on a cluster of Redis 7 and under Sentinel
-# make containers                     what docker-compose.yml runs, without an engine
 # make lock                           write again which versions .ci/run installs
 # make audit                          ask for known vulnerabilities of those
 # make dist                           the wheel and the sdist of this version, checked
@@ -35,7 +34,7 @@ install = $(UV) pip install --quiet --compile-bytecode --python $(1)/bin/python
 locked = $(if $(LOCKED),--constraint .ci/locks/$(1).txt)
 
 .PHONY: crawl test bench chaos damage mutants compat compat-short docs docs-test man lint \
-  lock audit dist release-check containers test-store stores nightly clean
+  lock audit dist release-check test-store stores nightly clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -62,9 +61,6 @@ stores: .venv/.installed-dev
 
 nightly: docs .venv/.installed-dev .venv-compat/.installed
 	$(BIN)/python .ci/nightly.py
-
-containers: .venv/.installed-dev
-	$(PYTEST) -m compat tests/release/test_containers.py
 
 bench: .venv/.installed-dev
 	$(PYTEST) -m bench tests/test_benchmarks.py

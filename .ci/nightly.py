@@ -27,8 +27,7 @@ COMPAT = f".venv-compat/bin/python {AGAIN} -p no:twisted -n 2 --dist worksteal"
 TESTS: Mapping[str, tuple[str, int]] = {
     "chaos in crawls": (f"{OURS} -m chaos tests --ignore=tests/chaos", 5),
     "long forms": (f"{OURS} -m long tests", 2),
-    "containers": (f"{OURS} -m compat tests/release", 1),
-    "plug-ins and readers": (f"{COMPAT} -m compat tests --ignore=tests/release", 5),
+    "plug-ins and readers": (f"{COMPAT} -m compat tests", 5),
     "benchmarks": (f"{OURS} -m bench tests", 2),
     "guides": (f"{OURS} -m docs tests/docs", 2),
 }

