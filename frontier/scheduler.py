@@ -34,7 +34,7 @@ from frontier.download.outcomes import LeaseGone
 from frontier.download.politeness import CLOSING
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.node.context import Owner, Part, Target, Tasks
-from frontier.node.link import Link
+from frontier.node.delivery import Link
 from frontier.queue.due import META as DUE_META, Again, read_due
 from frontier.queue.item import EXEMPT, EXTRAS, FORCED, Codec
 from frontier.queue.priority import queue_name

@@ -57,7 +57,7 @@ from twisted.web.client import _HTTP11ClientFactory
 from typing_extensions import override
 
 from frontier import json_log
-from frontier.node.host_politeness import LONG
+from frontier.node.hosts import LONG
 
 if TYPE_CHECKING:
     from collections.abc import (

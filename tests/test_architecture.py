@@ -171,7 +171,7 @@ def test_imports_respect_layers_and_libraries(part, path):
 
 KERNEL = (
     "acks borrow context controls deliveries delivery departure due_times end_of_crawl "
-    "ends heartbeat host_politeness hosts inbox link node outbox process_stats uplink"
+    "ends heartbeat hosts inbox node outbox process_stats uplink"
 )
 FEATURES = {
     *("collection", "dedupe", "feeds", "migrate", "recrawl", "seeds", "wacz", "warc"),

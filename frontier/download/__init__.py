@@ -12,8 +12,8 @@ how many requests it may have at once, is decided in several places:
 * `pace` has each host's delay and concurrency, from settings, operators and robots.txt;
 * `politeness` applies them at the last moment, to what this node sends;
 * `back_off` reacts to 429, 503 and failures by making requests wait;
-* `frontier.node.hosts` has the record of each host, which all nodes share;
-* `frontier.node.host_politeness` says how many of its URLs a node may have.
+* `frontier.node.hosts` has the record of each host, which all nodes share, and says how
+  many of its URLs a node may have.
 
 No request from the store is sent without a current lease. What a server sends is
 hostile: sizes, times and redirects are limited. Scrapy calls all of this on its event

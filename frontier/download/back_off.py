@@ -33,8 +33,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
-from frontier.download.excerpt import EXCERPT
-from frontier.download.hops import SEED
+from frontier.download.hops import EXCERPT, SEED
 from frontier.download.outcomes import HostBackedOff, HostGivenUp, outcome_of
 from frontier.node.context import Target
 from frontier.node.ends import UNDONE

@@ -42,7 +42,7 @@ _TYPES = {HtmlResponse: "text/html", XmlResponse: "application/xml"}
 _FLAGS = {
     "dataloss": "disconnect",
     "download_stopped": "unspecified",
-    "excerpt": "length",  # from `frontier.download.excerpt`
+    "excerpt": "length",  # of `frontier.download.handler`
 }
 
 

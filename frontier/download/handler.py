@@ -15,6 +15,10 @@ Scrapy makes of them. What always holds:
 4.  It connects only to addresses that are allowed (`frontier.download.addresses`), and
     writes no request whose lease has ended; this holds without an archive, too.
 5.  A request for which this process has no socket waits: that says nothing of its host.
+6.  For a request with `EXCERPT`, no more than that many bytes are taken from the wire,
+    and no more are decoded from them: a robots.txt may have 100 MB, or 200 kB that
+    become 100 MB. What was taken is archived, as truncated. A longer body is no error,
+    whatever ``DOWNLOAD_MAXSIZE`` says.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import errno
 import logging
 import os
 import time
+import zlib
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,13 +41,17 @@ from typing_extensions import override
 from frontier.download.addresses import Checked, CheckedReactor
 from frontier.download.body_spool import ArchivedOnly, SpoolDirectory
 from frontier.download.capture import truncation
-from frontier.download.excerpt import EXCERPT, excerpt_of
-from frontier.download.hops import Hops
+from frontier.download.hops import EXCERPT, Hops
 from frontier.download.outcomes import LeaseGone, outcome_of
 from frontier.download.politeness import LOST
 from frontier.download.wire import Connections, Wire
 from frontier.node.file_limit import nears_file_limit
-from frontier.scrapy_internals import BaseAgent, BaseHandler, wrap_twisted_exceptions
+from frontier.scrapy_internals import (
+    EXCERPT_FLAG,
+    BaseAgent,
+    BaseHandler,
+    wrap_twisted_exceptions,
+)
 from frontier.session.session import session_of
 
 if TYPE_CHECKING:
@@ -63,6 +72,8 @@ NO_SOCKET = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """How the system says that it has no socket left for this process."""
 SOCKET_PAUSE = 1.0
 """Seconds until it is asked for one again."""
+_WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
+"""zlib's ``wbits`` by content coding."""
 
 
 class CheckedHandler(BaseHandler):
@@ -295,3 +306,33 @@ class _Tee:
         # has not encrypted yet still waits.
         if not self._transport.disconnecting:
             self._transport.doWrite()
+
+
+def excerpt_of(request: Request, response: Response) -> Response:
+    """*response* with its content coding undone, and no more than *request* wants.
+
+    A coding that is not in `_WINDOWS` is left to Scrapy, with Scrapy's limits.
+    """
+    wanted = request.meta.get(EXCERPT)
+    if not wanted:
+        return response
+    coding = (response.headers.get(b"Content-Encoding") or b"").strip().lower()
+    if coding not in _WINDOWS:
+        return response
+    body, is_whole = decoded(response.body, _WINDOWS[coding], wanted)
+    headers = response.headers.copy()
+    del headers[b"Content-Encoding"]
+    flags = response.flags if is_whole else [*response.flags, EXCERPT_FLAG]
+    return response.replace(body=body, headers=headers, flags=flags)
+
+
+def decoded(data: bytes, window: int, most: int) -> tuple[bytes, bool]:
+    """*data* unpacked by zlib, at most *most* bytes, and whether that is all of it."""
+    for bits in (window, -15):  # deflate without its header is common
+        unpack = zlib.decompressobj(bits)
+        try:
+            found = unpack.decompress(data, most + 1)
+        except zlib.error:
+            continue
+        return found[:most], len(found) <= most and unpack.eof
+    return data[:most], len(data) <= most  # not packed, whatever its headers say

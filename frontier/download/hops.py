@@ -50,6 +50,8 @@ SEED = "frontier_seed"
 """Key of ``meta`` of a request for robots.txt: whether it is fetched for a seed."""
 SITEMAP = "frontier_sitemap"
 """Key of ``meta`` of a request for a sitemap that robots.txt or another one names."""
+EXCERPT = "frontier_excerpt"
+"""Key of ``meta``: how many bytes of the body are wanted, as of a robots.txt."""
 NETWORK = ("http", "https", "ftp")
 """Schemes whose hosts are on the network."""
 SCOPE = "scope"

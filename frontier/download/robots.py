@@ -41,8 +41,7 @@ from typing_extensions import override
 from w3lib.url import safe_url_string
 
 from frontier.download.back_off import LeftAlone
-from frontier.download.excerpt import EXCERPT
-from frontier.download.hops import SEED, Hops
+from frontier.download.hops import EXCERPT, SEED, Hops
 from frontier.download.outcomes import (
     REFUSED,
     ROBOTS,

@@ -22,9 +22,8 @@ from frontier.model import Attempt, frozen
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
-    from frontier.node.delivery import Delivery
+    from frontier.node.delivery import Delivery, Link
     from frontier.node.ends import End
-    from frontier.node.link import Link
     from frontier.node.node import Node
     from frontier.queue.due import Again
     from frontier.queue.push import Push

@@ -1,4 +1,4 @@
-"""The deliveries of a node: which are kept, ended or lost.
+"""The deliveries of a node: which are adopted, kept, ended or lost.
 
 What always holds:
 
@@ -15,10 +15,19 @@ What always holds:
     partition has to wait until another one is handed over. The root ends under the
     lease of its partition, which is borrowed for that.
 4.  A tree whose root is lost is dropped: none of its requests is sent any more.
+5.  Of the adopted deliveries with one mark, at most one is here that is not over. The
+    store says that all marks of a tree are new to that tree; without this rule, two
+    pages that lead to each other would never end.
+6.  Adopted deliveries wait in queues of their own, with the same names as those in the
+    store (`frontier.node.ready_queues`). They are handed out as reservations that no
+    store has, under the lease of their host's partition, so that the same rules hold
+    as for requests from there; `frontier.node.borrow` gets the partition for that.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,12 +53,16 @@ class Deliveries(Part):
         self._leases = node.leases
         self._parts = node.parts
         self._membership = node.membership
-        self._adopted = node.adopted
         self._inbox = node.inbox
+        self._ready = node.ready
         self._acks = node.acks
         self.kept: dict[tuple[int, int], Delivery] = {}
         """Roots that this node keeps, by partition and the reservation's id there. Of
         which nothing is left, that only has to be acked."""
+        self._claimed: dict[tuple[int, int], Delivery] = {}
+        """Adopted deliveries that were new and are not over, by partition and mark."""
+        self.waiting: dict[int, dict[str, list[Delivery]]] = defaultdict(dict)
+        """Adopted deliveries that wait, by partition and queue; no entry is empty."""
         self._tasks = Tasks()
         self._has_kept = False
         self._known: tuple[int, str] = (0, "")
@@ -58,7 +71,7 @@ class Deliveries(Part):
     def partitions(self) -> set[int]:
         """Partitions whose leases are needed for what only this process can do."""
         ends = {place[0] for place, root in self.kept.items() if not root.left}
-        return self._adopted.partitions | ends
+        return ends.union(self.waiting)
 
     def has_lost(self, delivery: Delivery) -> bool:
         """Whether all roots of *delivery* are lost, and others deliver them again."""
@@ -72,6 +85,71 @@ class Deliveries(Part):
             return reservation.key not in self._inbox.open
         is_known = _place(reservation) in self.kept
         return not is_known or root.keeper != self._leases.name
+
+    # Adopted deliveries, from test to end.
+
+    def may_test(self, made: Delivery) -> bool:
+        """Whether *made* is to take the seen test.
+
+        If not, it ends: its mark is here already.
+        """
+        if made.mark and self._has(made):
+            self.end(made)
+            return False
+        return True
+
+    def accept(self, made: Delivery, wait: float = 0.0) -> None:
+        """Queue *made*, which is new, to be sent in *wait* seconds at the earliest."""
+        # Another one with its mark may have been tested at the same time.
+        if not self.may_test(made):
+            return
+        if made.mark:
+            self._claimed[made.partition, made.mark] = made
+        if wait > 0:
+            asyncio.get_running_loop().call_later(wait, self.wait, made)
+        else:
+            self.wait(made)
+
+    def _has(self, delivery: Delivery) -> bool:
+        """Whether a delivery with its mark is here and was new; not one in test."""
+        known = self._claimed.get((delivery.partition, delivery.mark))
+        return known is not None and not self.has_lost(known)
+
+    def _forget(self, delivery: Delivery) -> None:
+        """Forget *delivery*: its mark was seen, or is no longer claimed."""
+        place = (delivery.partition, delivery.mark)
+        if self._claimed.get(place) is delivery:
+            del self._claimed[place]
+
+    def wait(self, delivery: Delivery) -> None:
+        """Have *delivery* wait here for its turn."""
+        delivery.reservation = None
+        if self.has_lost(delivery):
+            self.end(delivery)
+            return
+        queues = self.waiting[delivery.partition]
+        queues.setdefault(delivery.queue, []).append(delivery)
+        self._ready.changed.set()
+
+    def counts(self, partition: int) -> dict[str, int]:
+        """How many wait in *partition*, by queue."""
+        queues = self.waiting.get(partition, {})
+        return {queue: len(waiting) for queue, waiting in queues.items()}
+
+    def take(
+        self, partition: int, queue: str, most: int | None = None
+    ) -> list[Delivery]:
+        """Take what waits in *queue*, the oldest first; no more than *most*."""
+        queues = self.waiting.get(partition, {})
+        waiting = queues.pop(queue, [])
+        taken, rest = waiting[:most], waiting[len(waiting[:most]) :]
+        if rest:
+            queues[queue] = rest
+        elif not queues:
+            self.waiting.pop(partition, None)
+        return taken
+
+    # What becomes of deliveries.
 
     def through(self, reservation: Reservation) -> None:
         """Note that the request of *reservation* is done."""
@@ -123,7 +201,7 @@ class Deliveries(Part):
             for root in one.roots:
                 root.reason = root.reason or one.reason
         elif one.reservation is None or self.has_lost(one):
-            self._adopted.forget(one)
+            self._forget(one)
         else:
             self._acks.complete(one.reservation)
 
@@ -141,7 +219,10 @@ class Deliveries(Part):
             for root in list(self.kept.values()):
                 if self._is_lost(root) and root.reservation is not None:
                     del self.kept[_place(root.reservation)]
-            self._adopted.look()
+            for partition, queues in [*self.waiting.items()]:
+                for queue in [*queues]:
+                    for one in self.take(partition, queue):
+                        self.wait(one)  # or ends it, if others will make it again
         for root in [root for root in self.kept.values() if not root.left]:
             self._try_to_end(root)
 
@@ -164,7 +245,7 @@ class Deliveries(Part):
         """Note that *reservations* have left the store, or their marks are released."""
         for reservation in reservations:
             if reservation.id < 0:
-                self._adopted.forget(reservation.delivery)
+                self._forget(reservation.delivery)
             elif reservation.delivery is not None:
                 self.kept.pop(_place(reservation), None)
 

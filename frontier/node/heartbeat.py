@@ -35,7 +35,7 @@ from frontier.errors import StoreUnavailable
 from frontier.node.borrow import ASK
 from frontier.node.context import Part, happens
 from frontier.node.ends import ORDERS
-from frontier.node.hints import WANTED, hint_calls
+from frontier.node.ready_queues import WANTED, hint_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

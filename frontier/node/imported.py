@@ -24,8 +24,7 @@ from frontier.seen.imported_filter import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.node.delivery import Delivery
-    from frontier.node.link import Link
+    from frontier.node.delivery import Delivery, Link
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 

@@ -10,8 +10,8 @@ What always holds:
     left alone has none: what was reserved of it goes back.
 3.  A reservation is open here from the reply that made it until `forget`, and in
     flight until `finish`.
-4.  Adopted deliveries (`frontier.node.adopted`) come before what the store has in the
-    same queue, and the two are counted together.
+4.  Adopted deliveries (`frontier.node.deliveries`) come before what the store has in
+    the same queue, and the two are counted together.
 5.  Nothing is reserved of a host over its quota: its URLs leave the queue.
 """
 
@@ -25,11 +25,10 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import LeaseLost, StoreUnavailable
-from frontier.node import hints
 from frontier.node.context import happens
 from frontier.node.delivery import Delivery
-from frontier.node.hints import WANTED
-from frontier.node.host_politeness import LONG
+from frontier.node.hosts import LONG
+from frontier.node.ready_queues import WANTED, read_hints, take_hints_call
 from frontier.queue.due import DUE
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import (
@@ -68,7 +67,6 @@ class Inbox:
         self._leases = node.leases
         self._hosts = node.hosts
         self._ready = node.ready
-        self._adopted = node.adopted
         self._order = node.config.order
         self._concurrency = node.host_concurrency
         self._size = self._concurrency.waiting
@@ -94,7 +92,7 @@ class Inbox:
     def idle(self) -> bool:
         """Whether nothing is reserved here and nothing is known to be ready."""
         held = self._leases.held  # a late hint may be about what another node has
-        waits = self.open or self._adopted.partitions
+        waits = self.open or self._node.deliveries.waiting
         return not (waits or any(map(self._ready.knows, held)))
 
     def __len__(self) -> int:
@@ -162,7 +160,7 @@ class Inbox:
         self.finish(reservation)
         self.forget(reservation)
         if reservation.id < 0:
-            self._adopted.wait(reservation.delivery)
+            self._node.deliveries.wait(reservation.delivery)
 
     def busy_partitions(self) -> set[int]:
         """Partitions with a reservation that is neither acked nor given back."""
@@ -290,9 +288,9 @@ class Inbox:
             self._ready.note(reservation.lease.partition, [reservation.queue])
 
     async def _heed_hints(self) -> None:
-        call = hints.take_call(self._keys, self._node.config.node_id)
+        call = take_hints_call(self._keys, self._node.config.node_id)
         reply = await self._outage_retry.answer(call)
-        for partition, queue in hints.read(reply, self._node.config.partitions):
+        for partition, queue in read_hints(reply, self._node.config.partitions):
             self.heed(partition, queue)
 
     def heed(self, partition: int, queue: str) -> None:
@@ -324,8 +322,8 @@ class Inbox:
         room = self._size - self._usable()
         if room <= 0:
             return wanted, over
-        for partition in self._adopted.partitions:
-            self._ready.include(partition, self._adopted.counts(partition))
+        for partition, queues in self._node.deliveries.waiting.items():
+            self._ready.include(partition, queues)
         candidates = self._ready.candidates()
         share = max(1, room // max(1, len(candidates)))
         planned: Counter[str] = Counter()
@@ -358,7 +356,7 @@ class Inbox:
         self._ready.ask()
         counts = await self._hosts.skip(over)
         for (lease, queue), count in zip(over, counts, strict=True):
-            for one in self._adopted.take(lease.partition, queue):
+            for one in self._node.deliveries.take(lease.partition, queue):
                 self._node.deliveries.end(one)
             if not count:
                 self._ready.empty(lease.partition, queue)
@@ -370,7 +368,7 @@ class Inbox:
         for lease in filter(None, map(self._leases.current, wanted)):
             queues, here = (
                 wanted[lease.partition],
-                self._adopted.counts(lease.partition),
+                self._node.deliveries.counts(lease.partition),
             )
             of_store = {q: max(0, n - here.get(q, 0)) for q, n in queues.items()}
             keys, names = (
@@ -409,7 +407,7 @@ class Inbox:
         return is_more or count > 0
 
     def _take_adopted(self, lease: Lease, queue: str, most: int) -> list[Reservation]:
-        taken = self._adopted.take(lease.partition, queue, most)
+        taken = self._node.deliveries.take(lease.partition, queue, most)
         first, self._last_local = self._last_local, self._last_local - len(taken)
         return [
             Reservation(lease, first - number, queue, b"0", one)

@@ -40,7 +40,6 @@ from frontier.errors import (
 )
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
-from frontier.node.adopted import Adopted
 from frontier.node.borrow import Borrow
 from frontier.node.context import (
     NOTHING,
@@ -71,8 +70,7 @@ from frontier.node.ends import (
     reason_of,
 )
 from frontier.node.heartbeat import Heartbeat
-from frontier.node.host_politeness import Concurrency, HostConcurrency
-from frontier.node.hosts import Hosts
+from frontier.node.hosts import Concurrency, HostConcurrency, Hosts
 from frontier.node.inbox import Inbox
 from frontier.node.outbox import Outbox
 from frontier.node.process_stats import ProcessStats
@@ -301,7 +299,6 @@ class Node:
         self.seen = seen_config(config)
         self.outbox = Outbox(self)
         self.ready = ReadyQueues(self)
-        self.adopted = Adopted(self)
         self.inbox = Inbox(self)
         self.due_times = DueTimes(self)
         self.acks = Acks(self)

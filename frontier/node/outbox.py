@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import StoreUnavailable
 from frontier.node.context import Part, happens
-from frontier.node.hints import hint_calls, hints_of
+from frontier.node.ready_queues import hint_calls, hints_of
 from frontier.queue.due import DUE
 from frontier.queue.push import SEEN, Push, Pusher
 from frontier.seen.config import MAX_URLS, joined

@@ -1,4 +1,9 @@
-"""The queues of a node's partitions from which something may be reserved.
+"""The queues from which something may be reserved, and hints about them.
+
+A node whose push makes a queue ready in a partition of another node leaves a *hint* for
+that node: ``<partition> <queue>``. A hint may be lost or late, and anybody may have
+written it; a look at all partitions finds what hints missed
+(`frontier.node.heartbeat`).
 
 What always holds:
 
@@ -18,20 +23,31 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from frontier.errors import KeyDamaged
+from frontier.errors import CodecError, KeyDamaged
+from frontier.queue.due import DUE
 from frontier.queue.priority import readable, split_name
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from frontier.cluster.ring import Ring
     from frontier.model import Lease
     from frontier.node.node import Node
+    from frontier.store.keys import CrawlKeys
 
+logger = logging.getLogger(__name__)
+
+WANTED = "wanted"
+"""What a hint says instead of a queue if another node wants the partition: its holder
+is to give it up, and may not know that it has it."""
+MOST_HINTS = 1000
+"""Hints per call."""
 MAX_QUEUES = 1000
 """The most queues of one partition that one look learns."""
 MAX_CANDIDATES = 256
@@ -168,3 +184,53 @@ class ReadyQueues:
         if queue not in self._apart[partition]:  # else it was noted while set apart
             self._apart[partition][queue] = until
             heapq.heappush(self._ends, (until, partition, queue))
+
+
+def hint_calls(
+    keys: CrawlKeys, hints: Mapping[str, Sequence[str]], kept_ms: int
+) -> list[Call]:
+    """The calls that leave *hints*, lines by node, to be kept for *kept_ms*."""
+    return [
+        Call.txn(
+            [(("EXISTS", keys.meta()), 1)],
+            [
+                ("RPUSH", keys.hints(node_id), *lines[i : i + MOST_HINTS]),
+                ("PEXPIRE", keys.hints(node_id), kept_ms),
+            ],
+        )
+        for node_id, lines in hints.items()
+        for i in range(0, len(lines), MOST_HINTS)
+    ]
+
+
+def hints_of(
+    became_ready: Iterable[tuple[int, str]], ring: Ring, node_id: str
+) -> dict[str, list[str]]:
+    """Lines about the queues that *became_ready*, by owner, without *node_id*."""
+    hints: dict[str, list[str]] = {}
+    for partition, queue in became_ready:
+        if ring.owners and (owner := ring.owner(partition)) != node_id:
+            hints.setdefault(owner, []).append(f"{partition} {queue}")
+    return hints
+
+
+def take_hints_call(keys: CrawlKeys, node_id: str) -> Call:
+    """The call that takes the hints for *node_id*; `read_hints` reads its reply."""
+    return Call.command("LPOP", keys.hints(node_id), MOST_HINTS)
+
+
+def read_hints(
+    reply: Iterable[bytes] | None, partitions: int
+) -> Iterator[tuple[int, str]]:
+    """Partition and queue (or `DUE`, or `WANTED`) of each valid hint in *reply*."""
+    for hint in reply or ():
+        try:
+            number, _, queue = hint.decode().partition(" ")
+            if queue not in {DUE, WANTED}:
+                split_name(queue)
+            if int(number) not in range(partitions):
+                raise ValueError  # noqa: TRY301 (of the same kind as the others)
+        except (CodecError, ValueError):
+            logger.warning("ignored an invalid hint: %r", hint[:200])
+        else:
+            yield int(number), queue

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from frontier.node.delivery import Delivery
-    from frontier.node.link import Link
+    from frontier.node.delivery import Delivery, Link
     from frontier.urls.exclusions import Exclusions, Rule
 
 logger = logging.getLogger(__name__)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from frontier.errors import NotSerializable
-    from frontier.node.link import Link
+    from frontier.node.delivery import Link
     from frontier.requests.seen_mode import SeenModes
     from frontier.session.session import Session
 
@@ -97,7 +97,7 @@ class LocalRequests(Part):
         if int(made.name) in self._session.deadly:
             self._give_up(made)
             return True
-        if not self._node.adopted.may_test(made):
+        if not self._node.deliveries.may_test(made):
             return False
         owner = 0
         if mode == TEST:
@@ -151,7 +151,7 @@ class LocalRequests(Part):
             reason, due = made.notes.pop(LocalRequests)
             self._count(reason, made.request.url)
             wait = (due - self._node.clock()) / 1000 if due else 0.0
-            self._node.adopted.accept(made, wait)
+            self._node.deliveries.accept(made, wait)
 
     def _count(self, reason: str, url: str) -> None:
         self._session.count("frontier/queue/local")

@@ -60,8 +60,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.node.delivery import Delivery
-    from frontier.node.link import Link
+    from frontier.node.delivery import Delivery, Link
     from frontier.queue.reserve import Reservation
 
 logger = logging.getLogger(__name__)

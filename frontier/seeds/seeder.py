@@ -17,7 +17,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from frontier.errors import PushForgotten
-from frontier.node.hints import hint_calls
+from frontier.node.ready_queues import hint_calls
 from frontier.queue.push import ARE_SEEN, NEW, Push, Pusher
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, node_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from frontier.node.crawl_limits import COUNTED, Limits, Spending
 from frontier.node.ends import LIMITS, TIME
-from frontier.node.host_politeness import Concurrency
+from frontier.node.hosts import Concurrency
 from frontier.scrapy_internals import change_depth, change_limits
 from frontier.settings.config import PREFIX, Config
 from frontier.settings.live import (

@@ -46,7 +46,7 @@ from frontier.node.ends import (
     limit_of_spider,
 )
 from frontier.node.file_limit import raise_file_limit
-from frontier.node.host_politeness import Concurrency
+from frontier.node.hosts import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
 from frontier.queue.reserve import Ran, Reservation

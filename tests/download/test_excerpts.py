@@ -7,7 +7,8 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
-from frontier.download.excerpt import EXCERPT, excerpt_of
+from frontier.download.handler import excerpt_of
+from frontier.download.hops import EXCERPT
 from tests.harness.cases import each
 
 LINE = b"Disallow: /private\n"

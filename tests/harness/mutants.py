@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from frontier.cluster import crawls
 from frontier.cluster.membership import Membership
 from frontier.node import outbox, reclaim
-from frontier.node.adopted import Adopted
 from frontier.node.context import Part
 from frontier.node.deliveries import Deliveries
 from frontier.node.heartbeat import Heartbeat
@@ -109,7 +108,7 @@ def waits_for_what_is_kept(engine):
 
 def adopts_what_it_has(engine):
     """All that a tree has claimed was new to it, also what was under way."""
-    Adopted._has = lambda self, delivery: False
+    Deliveries._has = lambda self, delivery: False
 
 
 def acks_before_what_it_adopts(engine):

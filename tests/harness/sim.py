@@ -60,7 +60,7 @@ from frontier.node import inbox, node as nodes
 from frontier.node.context import Owner
 from frontier.node.delivery import Delivery
 from frontier.node.ends import ORDERS, UNDONE
-from frontier.node.host_politeness import Concurrency
+from frontier.node.hosts import Concurrency
 from frontier.node.node import Node
 from frontier.node.process_stats import ProcessStats
 from frontier.queue.push import ARE_SEEN, CLAIM, TEST, Push
@@ -288,7 +288,7 @@ class Engine(Owner):
             queue=f"0:{place.queue_key}",
             mark=mark,
         )
-        if self.node.adopted.may_test(made):
+        if self.node.deliveries.may_test(made):
             push = Push(CLAIM, mark, "", 0, b"", made, 0, made.owner, made)
             self.node.outbox.put(place.partition, push)
 
@@ -297,7 +297,7 @@ class Engine(Owner):
             if push.mode == CLAIM and verdict in ARE_SEEN:
                 self.node.deliveries.end(push.tag)
             elif push.mode == CLAIM:
-                self.node.adopted.accept(push.tag)
+                self.node.deliveries.accept(push.tag)
 
     def take(self):
         """The next to fetch, if there is one."""
@@ -372,7 +372,7 @@ class Engine(Owner):
     def _stands(self, tree):
         """Whether something is left of *tree* here."""
         if tree.is_adopted:
-            return tree in self.node.adopted._claimed.values()
+            return tree in self.node.deliveries._claimed.values()
         return tree in self.node.deliveries.kept.values()
 
     async def _covered(self, reservation):

@@ -12,7 +12,7 @@ from frontier.model import Order
 from frontier.node import end_of_crawl as ending
 from frontier.node.context import Part
 from frontier.node.crawl_limits import NO_LIMITS
-from frontier.node.host_politeness import Concurrency
+from frontier.node.hosts import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
 from frontier.queue.priority import queue_name

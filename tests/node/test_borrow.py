@@ -66,13 +66,13 @@ async def adopt(node, partition, parent, url=b"https://c.example/"):
         queue=QUEUE,
         mark=seen_hash(url),
     )
-    if not node.adopted.may_test(made):
+    if not node.deliveries.may_test(made):
         return made, "here"
     push = Push(CLAIM, made.mark, "", 0, b"", made, 0, made.owner, made)
     await node.push(partition, push)
     (verdict,) = [v for push, v in node.verdicts if push.tag is made]
     if verdict == "n":
-        node.adopted.accept(made)
+        node.deliveries.accept(made)
     else:
         node.deliveries.end(made)
     return made, verdict
@@ -326,7 +326,7 @@ async def test_a_tree_is_dropped_when_its_root_is_lost(pair, until, new_push):
 
     assert a.deliveries.has_lost(child)
     await a.acks.put_back(reservation)
-    assert a.adopted.partitions == set()
+    assert a.deliveries.waiting == {}
 
 
 def test_borrow_asks_for_many_partitions_in_turn(parts):
@@ -334,7 +334,7 @@ def test_borrow_asks_for_many_partitions_in_turn(parts):
     root = Delivery(name=b"start")
     for partition in range(100):
         url = b"%d" % partition
-        node.adopted.wait(
+        node.deliveries.wait(
             Delivery(name=url, parents=(root,), partition=partition, queue=QUEUE)
         )
 

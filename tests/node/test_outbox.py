@@ -1,7 +1,7 @@
 from frontier.cluster.ring import Ring
 from frontier.model import Member
-from frontier.node.hints import hints_of
 from frontier.node.outbox import MAX_PER_FLIGHT
+from frontier.node.ready_queues import hints_of
 from frontier.queue.push import FORCE, MARK
 from frontier.seen.config import MAX_URLS
 from frontier.store.client import Call

@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.node.host_politeness import Concurrency, HostConcurrency
+from frontier.node.hosts import Concurrency, HostConcurrency
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.partition import (
