@@ -107,7 +107,7 @@ def site_views(
     replies = store.run(calls)
     for (name, at), (state, *numbers) in zip(scores, replies, strict=True):
         next_ms = int(at) if math.isfinite(at) else 0
-        figures = (int(number or 0) for number in numbers)
+        figures = (max(0, int(number or 0)) for number in numbers)
         yield SiteView(printable(name), (state or b"").decode(), next_ms, *figures)
 
 

@@ -179,6 +179,8 @@ def test_a_newspaper_is_followed_through_all_of_it(cluster, tmp_path, kind):
     paper.publish()
     fetches(range(FEEDS), "the last items")
     until(lambda: is_told(cluster, paper), "a report that says so")
+    configuration.say(paused=range(SITES))
+    until(lambda: not any(s["urls"] for s in sites_of(cluster)), "nothing queued")
     for node in ("node-3", "node-4", "node-5"):
         cluster.nodes[node].terminate()
     assert cluster.wait("node-3", "node-4", "node-5") == [0, 0, 0]
@@ -193,9 +195,14 @@ def test_a_newspaper_is_followed_through_all_of_it(cluster, tmp_path, kind):
         host.close()
 
 
+def sites_of(cluster):
+    """The sites in ``frontier feeds status``."""
+    return json.loads(cluster.ask("feeds", "status", "--json").stdout)["sites"]
+
+
 def is_told(cluster, paper):
     """Whether ``frontier feeds status`` says what each feed has had."""
-    sites = json.loads(cluster.ask("feeds", "status", "--json").stdout)["sites"]
+    sites = sites_of(cluster)
     assert [site["wait_s"] for site in sites] == [WAIT] * SITES
     assert {site["state"] for site in sites} <= {"waiting", "crawling"}
     told = {}

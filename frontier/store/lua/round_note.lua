@@ -18,11 +18,12 @@ local feed = cmsgpack.unpack(ARGV[4])
 local at = 'at:' .. (feed[1] or '')
 if state and feed[1] and tonumber(ARGV[2]) > numbers(at) then
   redis.call('HSET', KEYS[2], at, ARGV[2], unpack(feed, 3))
-  add('found', feed[2])
-  add('items', feed[2])
-  if is_current then add('answered', 1) end
+  redis.call('HINCRBY', KEYS[2], 'found', feed[2])
+  redis.call('HINCRBY', KEYS[2], 'items', feed[2])
+  if is_current then redis.call('HINCRBY', KEYS[2], 'answered', 1) end
 end
-if ARGV[5] ~= '0' and state then add('urls', tonumber(ARGV[5])) end
+-- Below 0 as long as the node that queued some has not said so, though others had their turn.
+if ARGV[5] ~= '0' and state then redis.call('HINCRBY', KEYS[2], 'urls', ARGV[5]) end
 local emitted, wait = numbers('emitted', 'wait')
 if is_current and ARGV[3] ~= '' and numbers('whole') == 0 then
   local asked = cmsgpack.unpack(ARGV[3])

@@ -5,9 +5,9 @@
 -- ARGV[1]  name    of the site
 --
 -- text(number) is it without an exponent. numbers(...) is those fields of the site, 0 for
--- what is not a number; add(field, count) adds to one. rest(now, emitted, wait, wanted) has
--- the site be in the state that is wanted: an active one waits for its next round.
--- end_round(now) ends the round, and makes the wait shorter if there was something new.
+-- what is not a number. rest(now, emitted, wait, wanted) has the site be in the state that is
+-- wanted: an active one waits for its next round. end_round(now) ends the round, and makes the
+-- wait shorter if there was something new.
 
 local function text(number) return string.format('%.0f', number) end
 
@@ -18,10 +18,6 @@ local function numbers(...)
     values[i] = value and #value < 16 and value:find('^%d+$') and tonumber(value) or 0
   end
   return unpack(values)
-end
-
-local function add(field, count)
-  redis.call('HSET', KEYS[2], field, text(math.max(numbers(field) + count, 0)))
 end
 
 local function rest(now, emitted, wait, wanted)
