@@ -98,8 +98,11 @@ COLLECTION = parsed("--collection", "collection")
 """The type of the name of a collection."""
 
 
-def argument(metavar: str, about: str = "", default: Any = ...) -> Any:
-    """A field that is an argument; it has to be given if *default* is ``...``."""
+def argument(metavar: str, about: str | None = None, default: Any = ...) -> Any:
+    """A field that is an argument; it has to be given if *default* is ``...``.
+
+    The help lists the arguments of a command if it has something to say *about* one.
+    """
     return _field(default, names=None, more={"metavar": metavar, "help": about})
 
 

@@ -99,16 +99,15 @@ def alert_lines(watched: Watched) -> Iterator[Text]:
 
 
 def _table(part: Section) -> list[Table]:
-    """The table of *part*; columns that do not fit are a second one, with the notes."""
+    """The table of *part*; columns that do not fit are a second one, notes a third."""
     wide = [[_cell(cell) for cell in row] for row in part.table]
     first, rest = part.columns[:NARROW], part.columns[NARROW:]
     made = [table(*first, rows=[row[:NARROW] for row in wide])]
     if rest:
-        more = [
-            (row[0], *row[NARROW:], cells[0].note if isinstance(cells[0], Row) else "")
-            for row, cells in zip(wide, part.table, strict=True)
-        ]
-        made.append(table(first[0], *rest, "", rows=more))
+        more = [(row[0], *row[NARROW:]) for row in wide]
+        made.append(table(first[0], *rest, rows=more))
+        heads = [row[0] for row in part.table]
+        made.append(facts([(o.text, o.note) for o in heads if isinstance(o, Row)]))
     return made
 
 

@@ -97,8 +97,9 @@ class SqlSites:
                 "postgresql://user:password@host/name or sqlite:///feeds.db"
             ) from None
         except ImportError as error:
+            package = {"MySQLdb": "mysqlclient"}.get(f"{error.name}", error.name)
             raise ConfigurationError(
-                f"{self.where}: its driver is not installed: pip install {error.name}"
+                f"{self.where}: its driver is not installed: pip install {package}"
             ) from None
         self.notes: tuple[str, ...] = ()
         """What the last reading left out, and why."""

@@ -453,9 +453,9 @@ def media_type(text: str) -> str:
 
 def statuses(text: str) -> str:
     """An HTTP status, a class of them as ``2xx``, or ``*`` for all."""
-    if text == "*" or re.fullmatch(r"[1-9]xx", text.lower()):
-        return text.lower()
-    return str(whole(100, 999)(text))
+    if not re.fullmatch(r"\*|[1-9](xx|[0-9]{2})", text.lower()):
+        raise ValueError("must be a status such as 404, a class such as 4xx, or *")
+    return text.lower()
 
 
 def collection(value: Any) -> str:

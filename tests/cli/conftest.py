@@ -49,9 +49,9 @@ def frontier(tmp_path, environment):
 @pytest.fixture
 def terminal(tmp_path, environment):
     """Run ``frontier`` as in a terminal; return its code and all it said."""
-    env = environment | {"TERM": "xterm", "COLUMNS": "200"}
 
-    def run(*arguments, answer=""):
+    def run(*arguments, answer="", columns="200"):
+        env = environment | {"TERM": "xterm", "COLUMNS": columns}
         ours, theirs = pty.openpty()
         try:
             with warm.Popen(

@@ -105,6 +105,13 @@ def test_status_shows_progress_errors_slow_hosts_and_lost_nodes(made, frontier, 
     assert "little memory left" in said
 
 
+def test_a_narrow_terminal_breaks_no_fact_about_a_node(made, terminal):
+    _, command = made
+
+    _, said = terminal(*command, "--nodes", columns="60")
+    assert re.search("node-1 +host-a, process 77", said)
+
+
 def test_as_json_it_is_data(made, frontier):
     _, command = made
     seen = json.loads(frontier(*command, "--json").stdout)

@@ -31,6 +31,7 @@ def test_each_level_has_help_and_the_version(path):
         done = run(*path, option)
         assert done.exit_code == 0, done.output
         assert "Usage: frontier" in done.output
+        assert "arguments:\n  \n" not in done.output
     done = run(*path, "--version")
     assert (done.exit_code, done.output) == (
         0,

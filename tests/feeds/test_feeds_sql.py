@@ -164,6 +164,7 @@ def test_a_file_that_is_no_database_is_said(tmp_path):
         ("nosuch://me:s3cret@host/db", "is not a URL that SQLAlchemy knows"),
         ("postgresql://me:s3cret@host:port/db", "is not a URL that SQLAlchemy knows"),
         ("oracle://me:s3cret@host/db", "driver is not installed: pip install"),
+        ("mysql://me:s3cret@host/db", "pip install mysqlclient"),
     ],
 )
 def test_a_url_that_cannot_be_is_said_without_its_password(url, said):

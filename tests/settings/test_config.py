@@ -347,9 +347,9 @@ def test_statuses_are_numbers_and_classes():
     ("name", "value", "message"),
     [
         ("revisit_preset", "norway", "must be one of"),
-        ("revisit_statuses", "200,ok", "whole number"),
-        ("revisit_statuses", "20", "between 100 and 999"),
-        ("revisit_statuses", "20x", "whole number"),
+        ("revisit_statuses", "200,ok", "such as 4xx"),
+        ("revisit_statuses", "20", "such as 404"),
+        ("revisit_statuses", "20x", "such as 4xx"),
         ("revisit_mime_exclude", "text/*, a b", "'a b'"),
         ("revisit_read_collections", "a,b c", "letters"),
         ("digest", "crc32", "must be one of"),
