@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.errors import KeyDamaged
 from frontier.model import frozen
@@ -29,7 +29,6 @@ from frontier.status.forecast import TimeLeft, time_left
 from frontier.status.membership_log import MemberEvent, log_call, read_log
 from frontier.status.partitions import (
     MOST_QUEUES,
-    PartitionLook,
     dead_letters,
     longest_queues,
     look_at,
@@ -41,10 +40,11 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from frontier.status.views import CrawlSnapshot
 
+T = TypeVar("T")
 SCANNED_A_SECOND = 100
 """Partitions that are looked at, on average: if a crawl has more than this, they are
 looked at less often than every second."""
@@ -154,19 +154,9 @@ class Watch:
         self._keys = CrawlKeys(namespace, crawl_id)
         self._clock = clock
         self._lock = threading.Lock()
-        self._due: dict[str, float] = {}
-        self._last: Watched | None = None
-        self._looks: list[PartitionLook] = []
-        self._scanned = self._measured = 0.0
-        self._top: list[tuple[int, str, int]] = []
-        """Length, queue key and partition of the longest queues."""
-        self._records: dict[str, Record] = {}
-        """Those of the hosts with the longest queues."""
-        self._letters: tuple[Any, ...] = ()
-        self._epoch = 0
-        self._log: tuple[tuple[MemberEvent, ...], int] = ((), 0)
-        self._recrawl: Waiting | None = None
-        self._feeds: FeedsView | None = None
+        self._kept: dict[str, tuple[float, float, Any]] = {}
+        """By its name, what was looked at: when, when it is due again, and what was
+        seen."""
 
     def look(self) -> Watched:
         """What the crawl is like now.
@@ -178,115 +168,133 @@ class Watch:
             StoreError: The store does not answer, or with an error.
         """
         with self._lock:
-            last = self._last
+            last: Watched | None = self._kept.get("crawl", (0, 0, None))[2]
             is_slow = last is not None and len(last.crawl.nodes) > MANY_NODES
-            if last is None or self._is_due("crawl", SLOW_S * is_slow):
-                last = self._last = self._look()
-            return last
+            return self._newest("crawl", SLOW_S * is_slow, self._look)
 
-    def _is_due(self, what: str, seconds: float) -> bool:
-        """Whether to look at *what* now; if so, it is due again in *seconds*."""
+    def _newest(self, what: str, seconds: float, look: Callable[[], T]) -> T:
+        """What *look* returns; if it is not due yet, what it returned last.
+
+        It is due *seconds* after it was called.
+        """
         now = self._clock()
-        if now < self._due.get(what, -math.inf):
-            return False
-        self._due[what] = now + seconds
-        return True
+        if now >= self._kept.get(what, (0.0, -math.inf))[1]:
+            self._kept[what] = now, now + seconds, look()
+        found: T = self._kept[what][2]
+        return found
+
+    def _age(self, what: str) -> float:
+        """How many seconds ago *what* was looked at."""
+        return round(self._clock() - self._kept[what][0], 1)
 
     def _look(self) -> Watched:
-        store, keys = self._store, self._keys
+        store, keys, kept = self._store, self._keys, self._kept
         crawl = read_crawl(store, keys)
         count = crawl.view.partitions
-        if self._last is not None and self._last.crawl.state != crawl.view.state:
-            self._due.clear()
-        if self._is_due("partitions", count / SCANNED_A_SECOND):
-            self._looks = list(look_at(store, keys, range(count), crawl.tiers))
-            self._scanned = self._clock()
-        queues = sum(look.scan.queues for look in self._looks)
-        asked = min(queues, FULLEST * MOST_QUEUES)
-        if self._is_due("queues", asked / QUEUES_A_SECOND):
-            self._measured = self._clock()
-            self._top = longest_queues(store, keys, self._looks, FULLEST, MOST_HOSTS)
-        if self._is_due("slow", SLOW_S):
-            self._see_rest(crawl.view.taken_ms)
-        if not any(look.scan.waiting for look in self._looks):
-            self._recrawl, self._due["recrawl"] = None, -math.inf
-        elif self._is_due("recrawl", RECRAWL_S):
-            self._recrawl = waiting_of(store, keys, count)
-        seen = assembled(crawl, self._looks, self._letters)
+        if "crawl" in kept and kept["crawl"][2].crawl.state != crawl.view.state:
+            kept.clear()
+        looks = self._newest(
+            "partitions",
+            count / SCANNED_A_SECOND,
+            lambda: list(look_at(store, keys, range(count), crawl.tiers)),
+        )
+        queues = sum(look.scan.queues for look in looks)
+        top = self._newest(
+            "queues",
+            min(queues, FULLEST * MOST_QUEUES) / QUEUES_A_SECOND,
+            lambda: longest_queues(store, keys, looks, FULLEST, MOST_HOSTS),
+        )
+        letters = self._newest(
+            "letters", SLOW_S, lambda: dead_letters(store, keys, looks, MAX_LETTERS)
+        )
+        feeds = self._newest(
+            "feeds", SLOW_S, lambda: feeds_of(store, keys, crawl.view.taken_ms)
+        )
+        epoch, (membership, unread), records = self._newest(
+            "members", SLOW_S, lambda: self._members(top)
+        )
+        recrawl: Waiting | None = None
+        if any(look.scan.waiting for look in looks):
+            recrawl = self._newest(
+                "recrawl", RECRAWL_S, lambda: waiting_of(store, keys, count)
+            )
+        seen = assembled(crawl, looks, letters)
         return Watched(
             crawl=seen,
-            epoch=self._epoch,
+            epoch=epoch,
             time_left=time_left(seen),
-            holders=tuple(look.holder for look in self._looks),
-            hosts=self._hosts(seen),
-            oldest_s=round(self._clock() - self._scanned, 1),
-            membership=self._log[0],
-            membership_unread=self._log[1],
-            recrawl=self._recrawl,
-            feeds=self._feeds,
+            holders=tuple(look.holder for look in looks),
+            hosts=_hosts(seen, top, records),
+            oldest_s=self._age("partitions"),
+            membership=membership,
+            membership_unread=unread,
+            recrawl=recrawl,
+            feeds=feeds,
             queued_hosts=queues,
-            queues_s=round(self._clock() - self._measured, 1),
-            quotas=self._quotas(crawl),
+            queues_s=self._age("queues"),
+            quotas=_quotas(crawl, records),
         )
 
-    def _see_rest(self, now_ms: int) -> None:
-        """Look at dead letters, members, sites of feeds, and the records of hosts."""
-        store, keys = self._store, self._keys
-        self._letters = dead_letters(store, keys, self._looks, MAX_LETTERS)
-        self._feeds = feeds_of(store, keys, now_ms)
-        epoch, log, *records = store.run(
-            [
-                Call.command("GET", keys.epoch()),
-                log_call(keys),
-                *(
-                    Call.command("HGET", keys.partition(number).hosts, key)
-                    for _, key, number in self._top
-                ),
-            ],
-            tolerant=True,
-        )
-        self._epoch = 0 if isinstance(epoch, KeyDamaged) else whole(epoch)
-        self._log = read_log(log)
-        named = zip(self._top, records, strict=True)
-        self._records = {key: record_of(reply) for (_, key, _), reply in named}
-
-    def _quotas(self, crawl: StoredCrawl) -> tuple[Had, ...]:
-        max_pages, max_bytes = (whole(crawl.settings.get(name, "")) for name in QUOTAS)
-        if not (max_pages or max_bytes):
-            return ()
-        found = [
-            Had(host, one.pages, max_pages, one.size, max_bytes)
-            for host, one in self._records.items()
+    def _members(
+        self, top: Sequence[tuple[int, str, int]]
+    ) -> tuple[int, tuple[tuple[MemberEvent, ...], int], dict[str, Record]]:
+        """The epoch, the log of members, and the records of the hosts in *top*."""
+        keys = self._keys
+        records = [
+            Call.command("HGET", keys.partition(number).hosts, key)
+            for _, key, number in top
         ]
-        return tuple(sorted(found, key=lambda one: (-one.share, one.host)))
-
-    def _hosts(self, seen: CrawlSnapshot) -> tuple[HostView, ...]:
-        errors, times = seen.totals.host_errors, seen.totals.host_seconds
-        alone = {one.host: one for one in seen.back_offs.named[:MOST_HOSTS]}
-        queues = {key: (length, number) for length, key, number in reversed(self._top)}
-        names = dict.fromkeys(
-            name
-            for known in (reversed(queues), errors, alone, times)
-            for name in list(known)[:MOST_HOSTS]
+        epoch, log, *replies = self._store.run(
+            [Call.command("GET", keys.epoch()), log_call(keys), *records], tolerant=True
         )
-        found = []
-        for name in names:
-            kinds, took = errors.get(name, {}), times.get(name, HostSeconds())
-            queued, partition = queues.get(name, (0, None))
-            left = alone.get(name, LeftAlone())
-            found.append(
-                HostView(
-                    name,
-                    queued,
-                    partition,
-                    delay_ms=round(self._records.get(name, Record()).delay * 1000),
-                    errors=sum(kinds.values()),
-                    error_kinds=dict(kinds),
-                    left_alone=left.why,
-                    until_ms=left.until_ms,
-                    failures=left.failures,
-                    requests=took.requests,
-                    seconds=round(took.mean, 3),
-                )
+        known = 0 if isinstance(epoch, KeyDamaged) else whole(epoch)
+        names = (key for _, key, _ in top)
+        found = dict(zip(names, map(record_of, replies), strict=True))
+        return known, read_log(log), found
+
+
+def _quotas(crawl: StoredCrawl, records: Mapping[str, Record]) -> tuple[Had, ...]:
+    max_pages, max_bytes = (whole(crawl.settings.get(name, "")) for name in QUOTAS)
+    if not (max_pages or max_bytes):
+        return ()
+    found = [
+        Had(host, one.pages, max_pages, one.size, max_bytes)
+        for host, one in records.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.share, one.host)))
+
+
+def _hosts(
+    seen: CrawlSnapshot,
+    top: Sequence[tuple[int, str, int]],
+    records: Mapping[str, Record],
+) -> tuple[HostView, ...]:
+    errors, times = seen.totals.host_errors, seen.totals.host_seconds
+    alone = {one.host: one for one in seen.back_offs.named[:MOST_HOSTS]}
+    queues = {key: (length, number) for length, key, number in reversed(top)}
+    names = dict.fromkeys(
+        name
+        for known in (reversed(queues), errors, alone, times)
+        for name in list(known)[:MOST_HOSTS]
+    )
+    found = []
+    for name in names:
+        kinds, took = errors.get(name, {}), times.get(name, HostSeconds())
+        queued, partition = queues.get(name, (0, None))
+        left = alone.get(name, LeftAlone())
+        found.append(
+            HostView(
+                name,
+                queued,
+                partition,
+                delay_ms=round(records.get(name, Record()).delay * 1000),
+                errors=sum(kinds.values()),
+                error_kinds=dict(kinds),
+                left_alone=left.why,
+                until_ms=left.until_ms,
+                failures=left.failures,
+                requests=took.requests,
+                seconds=round(took.mean, 3),
             )
-        return tuple(found)
+        )
+    return tuple(found)
