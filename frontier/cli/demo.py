@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,12 +19,9 @@ from frontier.cli.command import (
 from frontier.cli.output import ExitCode, complain, facts, say, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from frontier.cli.crawl_run import Outcome
     from frontier.settings.config import Config
     from frontier.store.client import BlockingStore
-    from frontier.testing.site import Site
 
 FIRST_PORT = 8410
 """With this port, each of two or three nodes gets hosts of the default site."""
@@ -64,6 +57,7 @@ def demo(given: DemoOptions) -> None:
     """
     from frontier.cli.crawl_run import configuration
     from frontier.testing.oracle import expected_urls
+    from frontier.testing.server import SiteServer
     from frontier.testing.site import Site
 
     nodes, hosts = given.nodes, given.hosts
@@ -78,12 +72,11 @@ def demo(given: DemoOptions) -> None:
         log_dir.mkdir(exist_ok=True)
         log = log_dir / f"{time.strftime('%Y%m%dT%H%M%S')}-site.jsonl"
         port = _port(nodes, hosts, config.partitions)
-        with _site(site, port, given.delay, log) as ready:
-            at = ready["hosts"][0]
+        with SiteServer(site, log=log, delay=given.delay, port=port) as server:
+            at = server.hosts[0]
             say(f"crawling {given.urls:,} URLs on {hosts} hosts, the first at {at}")
-            outcome = _crawl(ready["seeds"], nodes, config, settings)
-    served_at = site.served_at(f"http://{host}" for host in ready["hosts"])
-    code = _print(outcome, config, log, expected_urls(served_at))
+            outcome = _crawl(server.seeds, nodes, config, settings)
+    code = _print(outcome, config, log, expected_urls(server.site))
     raise click.exceptions.Exit(code)
 
 
@@ -142,28 +135,6 @@ def _port(nodes: int, hosts: int, partitions: int) -> int:
         if least >= hosts // nodes:
             return port
     return 0
-
-
-@contextmanager
-def _site(site: Site, port: int, delay: float, log: Path) -> Iterator[dict[str, Any]]:
-    """Serve *site* in a process; yield what that prints when it is ready."""
-    command = [sys.executable, "-m", "frontier.testing", "--log", str(log)]
-    command += ["--urls", str(site.urls), "--hosts", str(site.hosts)]
-    command += ["--port", str(port), "--delay", str(delay)]
-    with subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        start_new_session=True,  # it serves until the nodes have ended
-    ) as process:
-        try:
-            line = process.stdout.readline() if process.stdout else b""
-            if not line:
-                process.wait()
-                raise click.exceptions.Exit(ExitCode.USAGE)  # it has said why
-            yield json.loads(line)
-        finally:
-            process.terminate()
 
 
 def _print(outcome: Outcome, config: Config, log: Path, expected: set[str]) -> ExitCode:
