@@ -153,8 +153,6 @@ def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) 
 
     def pushes() -> Iterator[tuple[int, Push]]:
         for line in urls_in(str(file)):
-            if not line.text or line.text.startswith("#"):
-                continue
             try:
                 found = identities.of(line.text, line.place)
             except ConfigurationError as error:

@@ -26,13 +26,21 @@ def seed(given: SeedOptions) -> Shown:
         frontier crawl seed https://example.org/ seeds.txt
         frontier crawl seed - --crawl news-7 < seeds.txt
     """
-    from frontier.seeds.load_list import SeedList
+    from frontier.seeds.load_list import list_id_of, load_list
 
     def on_wait() -> None:
         say("another command loads this list; waiting for it")
 
-    given_seeds = SeedList(given.targets, complain, on_wait)
+    list_id = list_id_of(given.targets)  # before a server is asked for
     with given.connected() as store, bar("seeds", None) as progress:
-        done = given_seeds.load(store, given.stored(store), progress)
+        done = load_list(
+            store,
+            given.stored(store),
+            given.targets,
+            list_id,
+            tell=complain,
+            on_wait=on_wait,
+            progress=progress,
+        )
     code = ExitCode.INCOMPLETE if done.left_out else ExitCode.OK
     return Shown(asdict(done), code=code)

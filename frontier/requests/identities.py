@@ -6,7 +6,6 @@ Commands read URLs from what was typed, and from files with one on each line.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
@@ -20,10 +19,9 @@ from frontier.cluster.shared_settings import (
     fingerprinter_name as name_in,
 )
 from frontier.errors import ConfigurationError
-from frontier.files import open_input
 from frontier.model import frozen
 from frontier.queue.item import MAX_BYTES
-from frontier.seeds.read import SHOWN, Line, fault_of, lines, unreadable
+from frontier.seeds.read import SHOWN, Line, fault_of, lines_of_file
 from frontier.status.validate import printable
 from frontier.urls.canon.rulesets import label_of, named
 from frontier.urls.fingerprint import Fingerprints, seen_hash
@@ -181,8 +179,6 @@ def lines_of(target: str) -> list[Line]:
         given = urls_in(target)
     urls: dict[str, Line] = {}
     for line in given:
-        if not line.text or line.text.startswith("#"):
-            continue
         if reason := _fault(line.text):
             at = f"{line.place}: " if line.place else ""
             raise ConfigurationError(f"{at}{line.text[:SHOWN]!r} {reason}")
@@ -193,20 +189,15 @@ def lines_of(target: str) -> list[Line]:
 
 
 def urls_in(name: str) -> Iterator[Line]:
-    """The lines of the file *name*; no line is held beyond its limit.
+    """The lines of the file *name*.
 
     Raises:
         ConfigurationError: It is not a file, or a line is too long or not UTF-8.
     """
-    shown = name[:SHOWN]
-    try:
-        with open_input(Path(name)) as file:
-            for line in lines(shown, file):
-                if line.fault:
-                    raise ConfigurationError(f"{line.place}: {line.fault}")
-                yield line
-    except (OSError, ValueError) as error:
-        raise unreadable(name, error) from None
+    for line in lines_of_file(name):
+        if line.fault:
+            raise ConfigurationError(f"{line.place}: {line.fault}")
+        yield line
 
 
 def _fault(url: str) -> str | None:

@@ -16,7 +16,6 @@ import sys
 import threading
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.spiderloader import get_spider_loader
@@ -30,7 +29,15 @@ from frontier.requests.identities import Identities
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
 from frontier.seeds.push import Pushes
-from frontier.seeds.read import SHOWN, Line, Seed, SeedFault, lines, unreadable
+from frontier.seeds.read import (
+    SHOWN,
+    Line,
+    Seed,
+    SeedFault,
+    lines,
+    lines_of_file,
+    unreadable,
+)
 from frontier.seeds.seeder import Seeder
 from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import about_call
@@ -40,7 +47,7 @@ from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from frontier.queue.push import Push
     from frontier.seen.seen_set import StoredCrawl
@@ -63,79 +70,64 @@ class Loaded:
     done_before: int = 0
 
 
-class SeedList:
-    """The seeds of *targets*: URLs, JSON objects, files of them, `STDIN`.
+def load_list(
+    store: BlockingStore,
+    crawl: StoredCrawl,
+    targets: Sequence[str],
+    list_id: str,
+    *,
+    tell: Callable[[str], None],
+    on_wait: Callable[[], None],
+    progress: Callable[[int], None],
+) -> Loaded:
+    """Put the seeds of *targets* that are not there yet into *crawl*.
+
+    A target is a URL, a JSON object, a file of them, or `STDIN`; `list_id_of` them is
+    *list_id*. *tell* is told what is no seed, *on_wait* that another command loads the
+    list, and *progress* how many are done.
 
     Raises:
-        ConfigurationError: A file cannot be read.
+        ConfigurationError: A file cannot be read, or the crawl has no queue, or belongs
+            to another project.
     """
-
-    def __init__(
-        self,
-        targets: list[str],
-        tell: Callable[[str], None],
-        on_wait: Callable[[], None],
-    ) -> None:
-        self._targets = targets
-        self._id = _list_id(targets)
-        self._tell = tell
-        self._on_wait = on_wait
-
-    def load(
-        self, store: BlockingStore, crawl: StoredCrawl, progress: Callable[[int], None]
-    ) -> Loaded:
-        """Put lines that are not there yet into *crawl*; *progress* is told how many.
-
-        Raises:
-            ConfigurationError: The crawl has no queue, or belongs to another project.
-        """
-        done = Loaded(crawl.keys.crawl_id)
-        if crawl.config.queue_key == BY_FINGERPRINT:
-            raise ConfigurationError(
-                f"the crawl {done.crawl_id} has no queue: a duplicate filter made it"
-            )
-        config = Config.from_settings(get_project_settings())
-        pushes_of = _pushes_of(store, crawl, config)
-        _wait_for_copies(store, config)
-        lock = SeedLock(crawl.keys, self._id, on_wait=self._on_wait)
-        seeder = Seeder(store, crawl.keys, seen_config(crawl.config))
-        waiting: list[tuple[int, Push]] = []
-        number = 0
-        try:
-            done.done_before = lock.hold(store, 0)
-            for line in _lines_of(self._targets):
-                if line is not None:
-                    number += 1
-                    if number > done.done_before:
-                        waiting += self._of(line, pushes_of, done)
-                if line is None or len(waiting) >= BATCH:  # None: no more for now
-                    seeder.push(waiting)
-                    waiting = []
-                    lock.hold(store, number)
-                    progress(number)
-            seeder.push(waiting)
-            seeder.leave()
-        except PushForgotten:
-            store.call(lock.start_over_call())
-            raise
-        store.call(lock.done_call())
-        done.queued, done.seen_already = seeder.new, seeder.seen
-        return done
-
-    def _of(
-        self,
-        line: Line,
-        pushes_of: Callable[[Seed], list[tuple[int, Push]]],
-        done: Loaded,
-    ) -> list[tuple[int, Push]]:
-        try:
-            found = line.seed()
-            return [] if found is None else pushes_of(found)
-        except SeedFault as fault:
-            shown = f"{printable(line.text.strip()[:SHOWN])!r} " if line.text else ""
-            done.left_out += 1
-            self._tell(f"{line.place}: {shown}{printable(str(fault))}; skipped")
-        return []
+    keys = crawl.keys
+    done = Loaded(keys.crawl_id)
+    if crawl.config.queue_key == BY_FINGERPRINT:
+        raise ConfigurationError(
+            f"the crawl {done.crawl_id} has no queue: a duplicate filter made it"
+        )
+    config = Config.from_settings(get_project_settings())
+    pushes_of = _pushes_of(store, crawl, config)
+    lock = SeedLock(keys, list_id, on_wait=on_wait)
+    _wait_for_copies(store, config)
+    seeder = Seeder(store, keys, seen_config(crawl.config))
+    waiting: list[tuple[int, Push]] = []
+    number = 0
+    try:
+        done.done_before = lock.hold(store, 0)
+        for line in _lines_of(targets):
+            number += line is not None
+            if line is not None and number > done.done_before:
+                try:
+                    waiting += pushes_of(line.seed())
+                except SeedFault as fault:
+                    text = printable(line.text[:SHOWN])
+                    shown = f"{text!r} " if text else ""
+                    done.left_out += 1
+                    tell(f"{line.place}: {shown}{printable(str(fault))}; skipped")
+            if line is None or len(waiting) >= BATCH:  # None: no more for now
+                seeder.push(waiting)
+                waiting = []
+                lock.hold(store, number)
+                progress(number)
+        seeder.push(waiting)
+        seeder.leave()
+    except PushForgotten:
+        store.call(lock.start_over_call())
+        raise
+    store.call(lock.done_call())
+    done.queued, done.seen_already = seeder.new, seeder.seen
+    return done
 
 
 def _pushes_of(
@@ -179,7 +171,7 @@ def _is_file(target: str) -> bool:
     return "://" not in target and not target.lstrip().startswith("{")
 
 
-def _list_id(targets: list[str]) -> str:
+def list_id_of(targets: Sequence[str]) -> str:
     """The name of the list of *targets* in the store.
 
     A list is known by its contents, so a changed one is another list. Standard input
@@ -196,7 +188,7 @@ def _list_id(targets: list[str]) -> str:
             digest.update(target.encode("utf-8", "surrogateescape") + b"\n")
         else:
             try:
-                with open_input(Path(target)) as file:
+                with open_input(target) as file:
                     while data := file.read(1 << 20):
                         digest.update(data)
             except (OSError, ValueError) as error:
@@ -204,15 +196,14 @@ def _list_id(targets: list[str]) -> str:
     return f"seeds-{digest.hexdigest()[:16]}"
 
 
-def _lines_of(targets: list[str]) -> Iterator[Line | None]:
+def _lines_of(targets: Sequence[str]) -> Iterator[Line | None]:
     for number, target in enumerate(targets, 1):
         if target == STDIN:
             yield from _arriving("standard input", sys.stdin.buffer)
         elif _is_file(target):
-            with open_input(Path(target)) as file:
-                yield from lines(printable(target[:SHOWN]), file)
+            yield from lines_of_file(target)
         else:
-            yield Line(f"argument {number}", target)
+            yield Line(f"argument {number}", target.strip())
 
 
 def _arriving(name: str, file: Any) -> Iterator[Line | None]:

@@ -14,9 +14,10 @@ from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple
 
 from frontier.errors import ConfigurationError
-from frontier.files import read_input
+from frontier.files import open_input, read_input
 from frontier.queue.item import MAX_BYTES as LONGEST
 from frontier.status.text import first_of
+from frontier.status.validate import printable
 from frontier.urls.split import split
 
 logger = logging.getLogger(__name__)
@@ -60,8 +61,8 @@ class Line(NamedTuple):
     fault: str = ""
     """Why it cannot be read, if it cannot."""
 
-    def seed(self) -> Seed | None:
-        """The seed in it; ``None`` if it is empty or a comment.
+    def seed(self) -> Seed:
+        """The seed in it.
 
         Raises:
             SeedFault: It cannot be read, or is neither a URL nor a JSON object that
@@ -69,11 +70,17 @@ class Line(NamedTuple):
         """
         if self.fault:
             raise SeedFault(self.fault)
-        return read_line(self.text)
+        seed = _of_json(self.text) if self.text.startswith("{") else Seed(self.text)
+        if fault := fault_of(seed.url):
+            raise SeedFault(fault)
+        return seed
 
 
 def lines(name: str, file: BinaryIO) -> Iterator[Line]:
-    """The lines of *file*, called *name*; one longer than a crawl stores is a fault."""
+    """The lines of *file*, called *name*, but for empty ones and comments.
+
+    One longer than a crawl stores is a fault.
+    """
     number = 0
     while data := file.readline(LONGEST + 3):
         number += 1
@@ -85,10 +92,25 @@ def lines(name: str, file: BinaryIO) -> Iterator[Line]:
             yield Line(place, "", fault)
             continue
         try:
-            text = data.decode("utf-8-sig" if number == 1 else "utf-8")
-            yield Line(place, text.strip())
+            text = data.decode().strip().removeprefix("\ufeff").strip()
         except UnicodeDecodeError as error:
             yield Line(place, "", f"is not UTF-8, at its byte {error.start + 1}")
+        else:
+            if text and not text.startswith("#"):
+                yield Line(place, text)
+
+
+def lines_of_file(name: str) -> Iterator[Line]:
+    """The lines of the file *name*; no line is held beyond its limit.
+
+    Raises:
+        ConfigurationError: It cannot be read.
+    """
+    try:
+        with open_input(name) as file:
+            yield from lines(printable(name[:SHOWN]), file)
+    except (OSError, ValueError) as error:
+        raise unreadable(name, error) from None
 
 
 def unreadable(name: str, error: OSError | ValueError) -> ConfigurationError:
@@ -132,17 +154,16 @@ def seeds_and_faults(given: str) -> tuple[list[str], list[str]]:
     seeds: dict[str, None] = {}
     faults = []
     for line in lines(name, BytesIO(data)):
-        seed, fault = None, ""
+        fault = "is a request: give it to frontier crawl seed"
         try:
             seed = line.seed()
         except SeedFault as raised:
             fault = str(raised)
-        if seed and seed != Seed(seed.url):
-            fault = "is a request: give it to frontier crawl seed"
-        if fault:
-            faults.append(f"{line.place}: {line.text[:200]!r} {fault}")
-        elif seed:
-            seeds[seed.url] = None
+        else:
+            if seed == Seed(seed.url):
+                seeds[seed.url] = None
+                continue
+        faults.append(f"{line.place}: {line.text[:200]!r} {fault}")
     if not seeds:
         why = first_of(faults, 1, "") or "it is empty"
         raise ConfigurationError(f"no seed in {given[:200]!r} can be crawled: {why}")
@@ -156,21 +177,6 @@ def fault_of(url: str) -> str:
     if _CONTROL.search(url) or any(map(str.isspace, url)):
         return "has white space or a control character in it"
     return "" if split(url).is_web else "is not an http or https URL"
-
-
-def read_line(text: str) -> Seed | None:
-    """The seed in one line; ``None`` if the line is empty or a comment.
-
-    Raises:
-        SeedFault: It is neither a URL nor a JSON object that makes a request.
-    """
-    text = text.strip().lstrip("\ufeff").strip()
-    if not text or text.startswith("#"):
-        return None
-    seed = _of_json(text) if text.startswith("{") else Seed(text)
-    if fault := fault_of(seed.url):
-        raise SeedFault(fault)
-    return seed
 
 
 def _of_json(text: str) -> Seed:

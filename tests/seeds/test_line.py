@@ -7,7 +7,7 @@ from frontier.queue.item import decode
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
 from frontier.seeds.push import Pushes
-from frontier.seeds.read import Seed, SeedFault, read_line
+from frontier.seeds.read import Line, Seed, SeedFault
 from frontier.settings.config import Config
 
 URL = "http://a.example/x"
@@ -24,10 +24,10 @@ def pushes_of(seed, *, salt=b"", is_seen=True):
 
 
 def line(**given):
-    return json.dumps({"url": URL, **given})
+    return Line("", json.dumps({"url": URL, **given}))
 
 
-def test_a_line_is_a_url_or_an_object_or_nothing():
+def test_a_line_is_a_url_or_an_object():
     everything = {
         "method": "post",
         "headers": {"X-A": ["1", "2"], "X-B": "3"},
@@ -38,29 +38,22 @@ def test_a_line_is_a_url_or_an_object_or_nothing():
         "cb_kwargs": {"number": 7},
     }
 
-    assert read_line(f"  {URL}\r\n") == Seed(URL)
-    assert read_line("\ufeff" + URL) == Seed(URL)
-    assert read_line("# a comment") is None
-    assert read_line(" \n") is None
-    assert read_line(line()) == Seed(URL)
-    assert read_line(line(**everything)) == Seed(
-        URL, **{**everything, "method": "POST"}
-    )
+    assert Line("", URL).seed() == Seed(URL)
+    assert line().seed() == Seed(URL)
+    assert line(**everything).seed() == Seed(URL, **{**everything, "method": "POST"})
 
 
 def test_a_seed_is_stored_as_the_request_that_it_says():
-    seed = read_line(
-        line(
-            method="POST",
-            body="\u00e9",
-            headers={"X-A": "1"},
-            meta={"a": 1},
-            priority=2,
-            callback="parse_post",
-            cb_kwargs={"n": 1},
-        )
+    made = line(
+        method="POST",
+        body="\u00e9",
+        headers={"X-A": "1"},
+        meta={"a": 1},
+        priority=2,
+        callback="parse_post",
+        cb_kwargs={"n": 1},
     )
-    ((_, push),) = pushes_of(seed)
+    ((_, push),) = pushes_of(made.seed())
 
     assert push.queue == "2:a.example"
     assert decode(push.item, push.queue) == {

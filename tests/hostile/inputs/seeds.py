@@ -3,7 +3,7 @@
 import json
 
 from frontier.errors import ConfigurationError
-from frontier.seeds.read import SeedFault, read_line, read_seeds
+from frontier.seeds.read import Line, SeedFault, read_seeds
 from tests.hostile.corpus import hostile, hostile_each, refused
 from tests.hostile.making import nested
 
@@ -57,7 +57,7 @@ REFUSED = {  # name to a line, and what is said of it
 @hostile_each("seeds", REFUSED)
 def _(given, text, told):
     with refused(SeedFault, told):
-        read_line(text)
+        Line("", text).seed()
 
 
 @hostile("seeds/a-file-of-20-mb-without-a-line-end")
