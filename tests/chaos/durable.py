@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections import defaultdict
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import redis
 from redis.backoff import NoBackoff
@@ -33,14 +33,6 @@ from tests.chaos.wire import Wire
 
 PATIENCE = 60.0
 """Seconds that a server has to answer."""
-
-
-class Lease(NamedTuple):
-    """The right to a partition, as the store has it."""
-
-    partition: int
-    token: str
-    holder: str
 
 
 class Backend(Protocol):
@@ -164,10 +156,6 @@ class DurableStore:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def file_before(self, wire):
-        """The append-only file of the server behind *wire*."""
-        return newest_file(self._directory)
-
     def hold(self):
         """It does nothing of its own."""
 
@@ -184,12 +172,6 @@ class DurableStore:
         self.client.close()
         self.kill()
         self.wires[0].stop()
-
-
-def newest_file(directory):
-    """The file that the server in *directory* appends to."""
-    found = directory.glob("appendonlydir/*.incr.aof")
-    return max(found, key=lambda path: int(path.name.split(".")[-3]))
 
 
 def transaction(client, commands):
@@ -214,26 +196,22 @@ class Witness:
         """A key of each slot in which the crawl has keys, the crawl's own first."""
         return [self._crawl.meta(), *(keys.counts for keys in self._keys)]
 
-    def leases(self):
-        """All leases that are current."""
+    def look(self):
+        """Remember who has which lease."""
         replies = self._store.read(
             [("HMGET", keys.lease, "token", "holder") for keys in self._keys]
         )
-        found = []
         for number, (token, holder) in enumerate(replies):
             if holder is not None:
                 node_id = holder.decode().split("/")[0]
-                lease = Lease(number, token.decode(), node_id)
-                self._holders[lease.partition, lease.token] = lease.holder
-                found.append(lease)
-        return found
+                self._holders[number, token.decode()] = node_id
 
     def reserved(self):
         """URLs that are reserved, by the node that reserved them.
 
         A reservation of a token that was never seen is nobody's (``""``).
         """
-        self.leases()
+        self.look()
         replies = self._store.read([("HVALS", keys.reserved) for keys in self._keys])
         found = defaultdict(list)
         for number, values in enumerate(replies):

@@ -64,7 +64,7 @@ class Facts:
     in_flight: object
     """How many more fetches of a URL the injected faults excuse."""
     records: object = None
-    """What the archive has; ``None`` if the crawler keeps none."""
+    """What the archive has; ``None`` if there is none."""
     indexed: object = ()
     """What the index leads other crawls to."""
     finished: object = None
@@ -78,8 +78,6 @@ class Facts:
     """Nodes that ended with an error and without an injected fault."""
     errors: object = ()
     """Nodes that logged a traceback."""
-    ends: bool = True
-    """Whether the crawler says when a crawl has ended."""
 
 
 def judge(facts):
@@ -120,8 +118,7 @@ def _faults(facts):
     yield from _polite(facts)
     if facts.records is not None:
         yield from _archived(facts, facts.records)
-    if facts.ends:
-        yield from _ended(facts)
+    yield from _ended(facts)
     for url in facts.dead:
         yield Wrong.DEAD, url
     for node in facts.crashed:

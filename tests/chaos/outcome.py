@@ -23,14 +23,8 @@ class Outcome:
     refetched: int = 0
     """Fetches beyond the first of each page; all of them, excused or not."""
     extra: int = 0
-    recovery: float = 0.0
-    """Longest time from a kill until the last of its partitions was held again."""
     ending: float = 0.0
     """Time from the end of the last request until the crawl was finished."""
-    aimed: int = 0
-    """How often a file was cut just before a push."""
-    expected_losses: int = 0
-    """Pages lost where nothing promises that none is."""
     directory: str = ""
     """Logs of a trial that failed."""
 
@@ -44,18 +38,15 @@ class Outcome:
         summary = (
             f"seed {self.seed}, {self.store}: {verdict} in {self.seconds:.1f} s; "
             f"{self.pages} pages, {self.refetched} fetched again, "
-            f"recovery {self.recovery:.1f} s, end {self.ending:.1f} s after the last"
+            f"end {self.ending:.1f} s after the last"
         )
-        if self.expected_losses:
-            summary += f"; {self.expected_losses} pages lost, as was to be expected"
         lines = [summary + (f"; starved {self.starved} times" if self.starved else "")]
         if self.faults:
             lines += [f"  plan: {line}" for line in self.plan]
             lines += [f"  {line}" for line in self.happened]
             lines += [f"  FAULT {wrong}: {what}" for wrong, what in self.faults]
             lines.append(f"  logs: {self.directory}")
-            aimed = " --aimed" if self.plan[0].startswith("aimed") else ""
-            lines.append(f"  replay: python -m tests.chaos{aimed} --seed {self.seed}")
+            lines.append(f"  replay: python -m tests.chaos --seed {self.seed}")
         return lines
 
     def as_dict(self):

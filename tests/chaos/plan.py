@@ -151,11 +151,6 @@ class Plan:
     every: int = 0
     """Seconds between two rounds in which it is committed; 0 for at its end."""
 
-    def only(self, *kinds):
-        """This plan on a single server, without events of other kinds."""
-        kept = tuple(event for event in self.events if event.kind in kinds)
-        return Plan(self.seed, self.nodes, kept)
-
     def lines(self):
         """The plan, for people."""
         store = str(self.store) + (" of Redis" if self.redis else "")

@@ -19,7 +19,7 @@ from contextlib import suppress
 import redis
 
 from frontier.store.client import BlockingStore, Call
-from tests.chaos.durable import newest_file, transaction
+from tests.chaos.durable import transaction
 from tests.chaos.plan import Way
 from tests.chaos.wire import REPLICA, Wire
 from tests.topologies import (
@@ -106,10 +106,6 @@ class DurableCluster:
     def signal(self, number, pick=0):
         """Send *number* to one server."""
         self._at(pick).signal(number)
-
-    def file_before(self, wire):
-        """The append-only file of the server behind *wire*."""
-        return newest_file(self._at(self.wires.index(wire)).directory)
 
     def hold(self):
         """Have no slot be between two servers."""

@@ -17,7 +17,6 @@ from tests.chaos.durable import DurableStore
 from tests.chaos.outcome import Outcome
 from tests.chaos.plan import StoreKind
 from tests.chaos.several import DurableCluster, DurableService
-from tests.chaos.takeover_time import Takeovers
 
 VARIABLE = "CHAOS_LEASE"
 """Of the environment: how many seconds a lease lasts."""
@@ -40,7 +39,6 @@ class Stage:
         self._begin = time.monotonic()
         self._later = []
         self._serial = itertools.count()
-        self._takeovers = Takeovers()
         self._in_flight = Counter()
         self._away = 0
         """How many reasons there are for the store not to answer."""

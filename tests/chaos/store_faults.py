@@ -158,7 +158,6 @@ class StoreFaults(Stage):
         self._reserved_before = self._witness.reserved()
         self._in_flight.update(itertools.chain(*self._reserved_before.values()))
         self._away += 1
-        self._takeovers.forget()  # an outage prolongs a recovery, and rightly
         return True
 
     def _note_failover(self, failed, lasts):

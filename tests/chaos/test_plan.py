@@ -33,7 +33,6 @@ def test_every_kind_is_drawn_on_its_store_and_no_other(store):
         failovers = [event for event in events if event.kind == Kind.FAILOVER]
         assert {event.way for event in failovers} == set(Way)
         assert {plan.careful for plan in plans} == {True, False}
-        assert all(plan.only(Kind.KILL).store is StoreKind.SINGLE for plan in plans)
 
 
 def test_twenty_seeds_have_each_store_on_valkey_and_on_redis():
@@ -47,13 +46,6 @@ def test_twenty_seeds_have_each_store_on_valkey_and_on_redis():
         kinds = {event.kind for event in plan.events}
         assert (Kind.MIGRATE in kinds) == (plan.store is StoreKind.CLUSTER)
         assert (Kind.FAILOVER in kinds) == (plan.store is StoreKind.SENTINEL)
-
-
-def test_a_plan_can_be_kept_to_its_kills():
-    plan = draw(4).only(Kind.KILL)
-
-    assert {event.kind for event in plan.events} == {Kind.KILL}
-    assert (plan.seed, plan.nodes) == (4, 2)
 
 
 @pytest.mark.parametrize("kind", Kind)

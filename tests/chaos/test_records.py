@@ -82,6 +82,6 @@ def test_a_revisit_whose_original_is_in_no_file_dangles(warcs):
     writer.append(exchange, digest_of(exchange.response_body), away)
     writer.close()
 
-    facts = Facts(frozenset(), RequestLog([]), {}, read_archive(warcs), ends=False)
+    facts = Facts(frozenset(), RequestLog([]), {}, read_archive(warcs), finished=1.0)
 
     assert [fault.wrong for fault in judge(facts)] == [Wrong.DANGLING]

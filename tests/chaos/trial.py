@@ -53,8 +53,6 @@ STRAIN = 0.5
 class Trial(StoreFaults):
     """Makes *plan* happen to a crawl, once."""
 
-    _command = ("crawl", "site")
-
     def __init__(self, plan):
         super().__init__(plan)
         self._names = itertools.count(1)
@@ -128,18 +126,14 @@ class Trial(StoreFaults):
         self._note("the trial's time is over")
 
     def _sample(self):
-        """See who holds what, and whether the dead are replaced."""
+        """Have the witness see who holds what."""
         if self._away:
             return
         try:
             super()._sample()
-            leases = self._witness.leases()
+            self._witness.look()
         except NO_ANSWER as error:
             self._note(f"the store does not answer: {error}")
-            return
-        for name, seconds in self._takeovers.healed(leases):
-            self._note(f"{name}'s partitions are held again: {seconds:.2f} s")
-            self._outcome.recovery = max(self._outcome.recovery, seconds)
 
     def _is_starved(self):
         """Whether the machine has no time for a node or a server; excuses for it."""
@@ -164,16 +158,6 @@ class Trial(StoreFaults):
             "DOWNLOAD_DELAY_JITTER": 0,
             "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
             "ROBOTSTXT_OBEY": True,
-            **self._settings(node_id),
-        }
-        command = [*self._command, "-a", f"seeds={self._seeds}"]
-        node = Process(name, node_id, command, settings, self._home)
-        self._nodes.append(node)
-        self._note(f"{name} starts as {node_id}")
-
-    def _settings(self, node_id):
-        """What is special about a node of this crawler."""
-        return {
             "FRONTIER_CRAWL_ID": CRAWL,
             "FRONTIER_NODE_ID": node_id,
             "FRONTIER_LEASE_TTL": LEASE,
@@ -181,6 +165,10 @@ class Trial(StoreFaults):
             "FRONTIER_WARC_DIR": self._home / "warcs",
             "FRONTIER_COMMIT_EVERY": self._plan.every,
         }
+        command = ["crawl", "site", "-a", f"seeds={self._seeds}"]
+        node = Process(name, node_id, command, settings, self._home)
+        self._nodes.append(node)
+        self._note(f"{name} starts as {node_id}")
 
     def _pick(self, event, least=1):
         """A node that lives and was not touched, if there are *least*."""
@@ -204,20 +192,12 @@ class Trial(StoreFaults):
         self._in(STRAIN, lambda: self._kill_now(node, successor))
 
     def _kill_now(self, node, successor):
-        held = self._held_by(node.node_id)
-        since = time.monotonic()
         node.kill()
         self._cut_wires(node.name)
         self._outcome.kills += 1
         self._note(f"kill {node.name}")
         self._excuse(node.node_id)
-        self._takeovers.add(node.name, since, held)
         self._when_the_store_is_back(lambda: self._start(successor))
-
-    def _held_by(self, node_id):
-        if self._away:
-            return []
-        return [held for held in self._witness.leases() if held.holder == node_id]
 
     def _freeze(self, event):
         node = self._pick(event)

@@ -14,7 +14,6 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 CHUNK = 1 << 16
 REPLICA = "replica"
@@ -44,16 +43,6 @@ class _Line:
             self.name = REPLICA
 
 
-class Ear(Protocol):
-    """Hears what goes over a wire, in the wire's thread: all waits meanwhile."""
-
-    def sent(self, wire, line, name, data):
-        """The client *name* has sent *data* on *line*; it is forwarded after this."""
-
-    def answered(self, wire, line, data):
-        """*data* was forwarded to the client on *line*."""
-
-
 class Wire:
     """Forwards connections to a port on loopback to *target*.
 
@@ -66,7 +55,8 @@ class Wire:
         """Seconds by which every byte of a node is late, in each direction."""
         self.delays = {}
         """The same for one client, by its name."""
-        self.ear = None
+        self.hear = lambda data: None
+        """Called with what clients send, in the wire's thread, before it goes on."""
         self.port = 0
         self._lines = set()
         self._ready = threading.Event()
@@ -169,8 +159,6 @@ class Wire:
                     return
                 sink.write(data)
                 await sink.drain()
-                if self.ear is not None and not listen:
-                    self.ear.answered(self, line, data)
 
         sending = self._loop.create_task(send())
         try:
@@ -179,8 +167,7 @@ class Wire:
                 data = await source.read(CHUNK)
                 if listen:
                     line.listen(data)
-                    if self.ear is not None:
-                        self.ear.sent(self, line, line.name, data)
+                    self.hear(data)
                 late.put_nowait((self._loop.time() + self._delay_of(line), data))
             await sending
         finally:

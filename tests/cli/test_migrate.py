@@ -24,7 +24,7 @@ from frontier.queue.item import decode
 from frontier.seen.imported_filter import GUARD, marks_of, others_fingerprints
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
-from tests.chaos.wire import Ear, Wire
+from tests.chaos.wire import Wire
 from tests.harness.project import scrapy_project
 
 ROOT = Path(__file__).parents[2]
@@ -184,13 +184,13 @@ def test_dates_decimals_and_uuids_are_taken_over(migrate, put, ask):
     assert record["meta"] == meta
 
 
-class Killer(Ear):
+class Killer:
     """Counts what is sent to a store, and kills who has sent more than so much."""
 
     def __init__(self, most):
         self.most, self.passed, self.process = most, 0, None
 
-    def sent(self, wire, line, name, data):
+    def hear(self, data):
         self.passed += len(data)
         if self.most is not None and self.passed > self.most:
             self.process.kill()
@@ -203,7 +203,8 @@ def killed(own_server, migrate, tmp_path, request):
     def killed(most=None):
         there = urlsplit(own_server.url)
         wire = Wire(there.port or Path(there.path))
-        killer = wire.ear = Killer(most)
+        killer = Killer(most)
+        wire.hear = killer.hear
         wire.start()
         request.addfinalizer(wire.stop)
         words = ("migrate", "scrapy-redis", "--spider", "shop", "--redis-url", wire.url)
