@@ -76,11 +76,20 @@ damage: .venv/.installed-dev
 mutants: .venv/.installed-dev
 	$(BIN)/python -m tests.mutants --workers $(WORKERS)
 
+# pytest-twisted, which others' suites need, runs a loop around tests of ours.
+COMPAT = .venv-compat/bin/python -m pytest -q -p no:twisted -n 2 --dist worksteal -m compat
+COMPAT_SHORT = tests/compat/test_scrapy_redis_suite.py tests/warc/test_methods.py \
+  $(addprefix tests/compat/test_plugins.py::test_,scrapy_deltafetch scrapy_poet files_pipeline) \
+  $(addprefix tests/wacz/test_,wabac.py packing.py browsertrix.py) \
+  $(addprefix tests/integration/test_,replay.py wacz.py after_the_crawl.py)
+
 compat: .venv-compat/.installed
-	.venv-compat/bin/python tests/compat
+	$(COMPAT) tests
+	.venv-compat/bin/python tests/compat/scrapy_suite.py
 
 compat-short: .venv-compat/.installed
-	.venv-compat/bin/python tests/compat --short
+	$(COMPAT) $(COMPAT_SHORT)
+	.venv-compat/bin/python tests/compat/scrapy_suite.py --short
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

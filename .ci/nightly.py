@@ -37,7 +37,7 @@ WHOLE: Mapping[str, str] = {
     "lease model": f"{sys.executable} -m tests.cluster.lease_model",
     "simulator": f"{sys.executable} -m tests.harness.sim --seeds 60000 --workers 2",
     "damage": "make damage",
-    "compat": "make compat",
+    "Scrapy's suite": ".venv-compat/bin/python tests/compat/scrapy_suite.py",
     "mutants": "make mutants",
     "audit": "make audit",
 }
