@@ -66,21 +66,6 @@ def test_a_sample_is_drawn_by_its_seed():
     assert sample == drawn(20, 1, part) != drawn(20, 2, part)
 
 
-def test_a_mutant_is_the_same_one_until_its_function_changes():
-    def identities(source):
-        return {each.was: each.identity for each in mutants_of("m.py", source)}
-
-    before = identities(SOURCE)
-
-    assert identities("import os\n\n\ndef g():\n    h()\n\n" + SOURCE) == {
-        "h()": identities("def g():\n    h()")["h()"],
-        **before,
-    }
-    after = identities(SOURCE.replace("x + 1\n", "x + 2\n"))
-    assert after["start(x)"] != before["start(x)"]
-    assert len(set(before.values())) == len(before)
-
-
 def test_an_excuse_stays_with_a_line_that_is_moved():
     inner = SOURCE.replace(
         "            start(x)", "            if y:\n                start(x)"

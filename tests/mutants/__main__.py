@@ -2,16 +2,15 @@
 
 Mutants of the packages `MUTATED` are drawn by a seed. Each is written into a copy of
 the repository, and the tests that run the changed lines are run there, the quickest
-first, until one fails. A mutant that no test fails for *survives*: it is printed with
-its place and its difference, unless `excused.toml` says why no test could notice it.
+first. A mutant that no test fails for *survives*: it is printed with its place and its
+difference, unless `excused.toml` says why no test could notice it.
 
 1.  The work tree is only read. What is tried is what git tracks, as it is
     at the beginning.
 2.  A test counts only if it passed in the same copy without a mutant.
 3.  A mutant whose tests hang, or whose module cannot be imported, is killed.
-4.  What is found is written to `.mutants/` at once. ``--continue`` takes from there the
-    lines of each test, if no Python file has changed, and what was killed, if the
-    function has not changed. What survived is tried again, maybe with a new test.
+4.  With ``--record`` what is found becomes `matrix.jsonl`: of each mutant how many
+    tests of which file kill it, and the only one, if there is no other.
 
 Exits with 1 if a mutant survives or an excuse fits no mutant, and with 2 if the time
 was over before all were tried.
@@ -34,7 +33,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,9 +51,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-EXCUSED, LAST = HERE / "excused.toml", HERE / "last.json"
-FOUND = ROOT / ".mutants"
-"""`lines.json`: what each test runs; `outcomes.jsonl`: one mutant each line."""
+EXCUSED, MATRIX = HERE / "excused.toml", HERE / "matrix.jsonl"
 MUTATED = ("seen", "queue", "cluster", "node", "dedupe")
 """Packages of `frontier`."""
 TESTS = (
@@ -71,8 +68,8 @@ SECONDS_PER_MUTANT = 20.0
 """Of tests, as they took without a mutant; the slower ones are left out."""
 HUNG, HUNG_FACTOR = 60.0, 10.0
 """Seconds, and times what its tests took, after which a mutant is taken to hang."""
-OPTIONS = ("-q", "-x", "-p", "no:cacheprovider")
-"""Of pytest, for one mutant."""
+OPTIONS = ("-q", "-o", "cache_dir=failed")
+"""Of pytest, for one mutant: it notes there which tests have failed."""
 _MTIMES = itertools.count(1_000_000_000)
 """One for each file written: bytecode is told apart by size and time."""
 
@@ -86,17 +83,6 @@ class Covered:
     lines: dict[str, frozenset[int]]
     """By file, from the root."""
 
-    @classmethod
-    def from_json(cls, facts: dict[str, Any]) -> Covered:
-        """The test of which *facts* is what `to_json` returned."""
-        lines = {path: frozenset(those) for path, those in facts["lines"].items()}
-        return cls(facts["name"], facts["seconds"], lines)
-
-    def to_json(self) -> dict[str, Any]:
-        """What JSON can hold."""
-        lines = {path: sorted(those) for path, those in self.lines.items()}
-        return {"name": self.name, "seconds": self.seconds, "lines": lines}
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -106,6 +92,22 @@ class Outcome:
     killed: bool
     tests: int
     """How many tests run what it changes; none kills then."""
+    killers: tuple[str, ...] = ()
+    """Those of them that fail; none is known of a mutant that hangs."""
+
+    def row(self) -> dict[str, Any]:
+        """What the matrix says of it."""
+        mutant = self.mutant
+        files = Counter(name.partition("::")[0] for name in self.killers)
+        return {
+            "place": f"{mutant.path}:{mutant.line}",
+            "was": mutant.was,
+            "becomes": mutant.becomes,
+            "killed": self.killed,
+            "tests": self.tests,
+            "killers": dict(sorted(files.items())),
+            "alone": self.killers[0] if len(self.killers) == 1 else None,
+        }
 
 
 class Copy:
@@ -151,11 +153,23 @@ class Copy:
             raise RuntimeError(f"the tests in {where} could not be run")
         every = json.loads(written.read_text("utf-8"))
         return [
-            Covered.from_json({"name": name, **facts}) for name, facts in every.items()
+            Covered(
+                name,
+                facts["seconds"],
+                {path: frozenset(lines) for path, lines in facts["lines"].items()},
+            )
+            for name, facts in every.items()
         ]
 
+    def killers(self) -> tuple[str, ...]:
+        """The tests that have failed since this was asked last."""
+        failed = self._directory / "failed/v/cache/lastfailed"
+        names = json.loads(failed.read_text("utf-8")) if failed.exists() else ()
+        failed.unlink(missing_ok=True)
+        return tuple(names)
+
     def test(self, names: Sequence[str], limit: float) -> int | None:
-        """Run the tests *names* until one fails.
+        """Run the tests *names*.
 
         Returns the exit code of pytest, or ``None`` after *limit* seconds.
         """
@@ -264,7 +278,7 @@ def tried(mutant: Mutant, tests: Sequence[Covered], copy: Copy) -> Outcome:
         copy.write(mutant.path, mutant.original)
     if code not in {None, 0, 1} and copy.test(names, limit) not in {0, 1}:
         raise RuntimeError(f"pytest exits with {code} for {' '.join(names)}")
-    return Outcome(mutant, code != 0, len(tests))
+    return Outcome(mutant, code != 0, len(tests), copy.killers())
 
 
 def excuses() -> dict[tuple[str, str], str]:
@@ -296,95 +310,26 @@ def stale(known: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return sorted(left)
 
 
-class Found:
-    """What is known of tests and mutants, in the directory `FOUND`."""
-
-    def __init__(self, *, keep: bool) -> None:
-        if not keep:
-            shutil.rmtree(FOUND, ignore_errors=True)
-        FOUND.mkdir(exist_ok=True)
-        self._lines, self._outcomes = FOUND / "lines.json", FOUND / "outcomes.jsonl"
-        code = hashlib.sha256()
-        for name in tracked():
-            if name.endswith((".py", ".lua")):
-                code.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
-        self._code = code.hexdigest()
-        self._covered: dict[str, list[Covered]] = {}
-        if self._lines.exists():
-            known = json.loads(self._lines.read_text("utf-8"))
-            if known["code"] == self._code:
-                self._covered = {
-                    where: [Covered.from_json(each) for each in tests]
-                    for where, tests in known["tests"].items()
-                }
-        self._killed: set[str] = set()
-        if self._outcomes.exists():
-            for line in self._outcomes.read_text("utf-8").splitlines():
-                outcome = json.loads(line)
-                if outcome["killed"]:
-                    self._killed.add(outcome["identity"])
-
-    def covered(self, where: str) -> list[Covered] | None:
-        """The tests in *where*, if the code is what it was when they were run."""
-        return self._covered.get(where)
-
-    def is_killed(self, mutant: Mutant) -> bool:
-        """Whether *mutant* was killed before."""
-        return mutant.identity in self._killed
-
-    def add_covered(self, where: str, tests: list[Covered]) -> None:
-        """Note what the *tests* in *where* run."""
-        self._covered[where] = tests
-        every = {
-            where: [test.to_json() for test in tests]
-            for where, tests in self._covered.items()
-        }
-        new = self._lines.with_suffix(".new")
-        new.write_text(json.dumps({"code": self._code, "tests": every}), "utf-8")
-        new.replace(self._lines)
-
-    def add(self, outcome: Outcome) -> None:
-        """Note what became of a mutant."""
-        mutant = outcome.mutant
-        line = {
-            "identity": mutant.identity,
-            "killed": outcome.killed,
-            "tests": outcome.tests,
-            "place": f"{mutant.path}:{mutant.line}",
-            "difference": mutant.difference,
-        }
-        with self._outcomes.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-
-
 def main(words: Sequence[str] | None = None) -> int:
     """Try the mutants that *words* ask for."""
     given = asked_for(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     end = time.monotonic() + 60 * given.minutes
     mutants = drawn(given.count, given.seed, given.modules)
-    found = Found(keep=given.go_on)
     with (
         tempfile.TemporaryDirectory(prefix="mutants-") as directory,
         _copies(Path(directory), given.workers) as copies,
     ):
 
         def cover(where: str) -> list[Covered]:
-            tests = found.covered(where)
-            if tests is None:
-                with _one_of(copies) as copy:
-                    tests = copy.cover(where)
-                found.add_covered(where, tests)
-            return tests
+            with _one_of(copies) as copy:
+                return copy.cover(where)
 
         def one(mutant: Mutant) -> Outcome | None:
             if time.monotonic() > end:  # also for those below: the rest is no sample
                 return None
-            if found.is_killed(mutant):
-                return Outcome(mutant, killed=True, tests=1)
             with _one_of(copies) as copy:
                 outcome = tried(mutant, chosen_for(mutant, tests), copy)
-            found.add(outcome)
             sys.stderr.write("." if outcome.killed else "S")
             sys.stderr.flush()
             return outcome
@@ -413,15 +358,7 @@ def asked_for(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tests", nargs="+", default=TESTS, help="where to look")
-    parser.add_argument(
-        "--continue",
-        dest="go_on",
-        action="store_true",
-        help="take what the last run found; try what it did not kill",
-    )
-    parser.add_argument(
-        "--record", action="store_true", help="write the sums to last.json"
-    )
+    parser.add_argument("--record", action="store_true", help="write matrix.jsonl")
     parser.add_argument("modules", nargs="*", help="files or folders; default: all")
     return parser.parse_args(words)
 
@@ -475,7 +412,8 @@ def report(given: argparse.Namespace, count: int, outcomes: list[Outcome]) -> in
     }
     print(json.dumps(sums))
     if given.record:
-        LAST.write_text(json.dumps(sums) + "\n", "utf-8")
+        lines = sorted(json.dumps(outcome.row()) for outcome in outcomes)
+        MATRIX.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     if unexcused or old:
         return 1
     return 2 if len(outcomes) < count else 0

@@ -10,7 +10,6 @@ docstrings, assertions (``strict=`` is one) and what is for the type checker onl
 from __future__ import annotations
 
 import ast
-import hashlib
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import TYPE_CHECKING
@@ -61,15 +60,6 @@ class Mutant:
     """The whole file with it."""
     was: str
     becomes: str
-    function: tuple[str, int]
-    """The outermost around it, or else the statement; where in it the change begins."""
-
-    @property
-    def identity(self) -> str:
-        """The same for the same change of the same function, wherever that is."""
-        source, offset = self.function
-        text = f"{source}\0{offset}\0{self.becomes}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def difference(self) -> str:
@@ -99,8 +89,8 @@ class _Mutator:
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line))
-        self._function: ast.stmt | None = None
-        """The outermost that is visited."""
+        self._is_inside = False
+        """Whether what is visited is in a function."""
 
     def mutants(self) -> Iterator[Mutant]:
         yield from self._visit(ast.parse(self._source))
@@ -108,19 +98,19 @@ class _Mutator:
     def _visit(self, node: ast.AST) -> Iterator[Mutant]:
         if _is_left_alone(node):
             return
-        if self._function is None and _is_constant(node):
+        if not self._is_inside and _is_constant(node):
             return
         if isinstance(node, ast.stmt):
             yield from self._of_statement(node)
         elif isinstance(node, ast.expr):
             for new in _of_expression(node):
                 yield self._mutant(node, f"({ast.unparse(new)})")
-        outside = self._function
-        if outside is None and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            self._function = node
+        was_inside = self._is_inside
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            self._is_inside = True
         for child in _children(node):
             yield from self._visit(child)
-        self._function = outside
+        self._is_inside = was_inside
 
     def _of_statement(self, node: ast.stmt) -> Iterator[Mutant]:
         match node:
@@ -144,19 +134,17 @@ class _Mutator:
 
     def _mutant(self, node: ast.expr | ast.stmt, new: str) -> Mutant:
         begin, end = self._span(node)
-        outer_begin, outer_end = self._span(self._function or node)
         changed = self._source[:begin] + new.encode() + self._source[end:]
         assert node.end_lineno is not None
         there = range(node.lineno, node.end_lineno + 1)
         return Mutant(
             self._path,
             node.lineno,
-            frozenset(there) if self._function else frozenset(),
+            frozenset(there) if self._is_inside else frozenset(),
             self._source.decode(),
             changed.decode(),
             self._source[begin:end].decode(),
             new,
-            (self._source[outer_begin:outer_end].decode(), begin - outer_begin),
         )
 
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
