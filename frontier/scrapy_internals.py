@@ -41,6 +41,7 @@ from scrapy.downloadermiddlewares.robotstxt import (
 from scrapy.exceptions import CloseSpider, ResponseDataLossError
 from scrapy.extensions.closespider import CloseSpider as ScrapysCloseSpider
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
+from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils import log as scrapys_log
 from scrapy.utils._download_handlers import (
@@ -48,7 +49,7 @@ from scrapy.utils._download_handlers import (
     wrap_twisted_exceptions,
 )
 from scrapy.utils.defer import deferred_from_coro, ensure_awaitable
-from scrapy.utils.misc import build_from_crawler
+from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import to_unicode
 from scrapy.utils.response import _baseurl_cache
 from twisted.logger import globalLogBeginner
@@ -399,6 +400,10 @@ def in_progress(crawler: Crawler) -> set[Request]:
     return slot.inprogress if slot is not None else set()
 
 
+MOST_WAITING = 1_048_576
+"""Bytes that a `FeedFile` keeps until a `flush`, so that a kill cuts few files."""
+
+
 class FeedFile(io.BufferedIOBase):
     """What is between an exporter and *raw*, the file that its feed's storage has made.
 
@@ -446,7 +451,7 @@ class FeedFile(io.BufferedIOBase):
     @override
     def write(self, data: Any) -> int:
         self._waiting += data
-        if len(self._waiting) >= io.DEFAULT_BUFFER_SIZE:
+        if len(self._waiting) >= MOST_WAITING:
             with contextlib.suppress(OSError):  # the next flush raises it
                 self.flush()
         return len(data)
@@ -496,11 +501,33 @@ def keep_items(storage: Any) -> None:
     storage.store = lambda file: deferred_from_coro(store(file))
 
 
+MEMBERS = ([GzipPlugin], [Bz2Plugin])
+"""Plug-ins whose output may have several members, one after the other."""
+
+
+class NextMember:
+    """In place of the plug-in of *feed*: it makes that when there is something for it.
+
+    So a file ends with a whole member, and what another node appends can be read.
+    """
+
+    def __init__(self, feed: Any) -> None:
+        self._feed = feed
+
+    def write(self, data: bytes) -> int:
+        """Begin a member with *data*."""
+        self._feed.head_plugin = self._feed._get_head_plugin()
+        return int(self._feed.write(data))
+
+    def close(self) -> None:
+        """Write nothing."""
+
+
 class FeedFiles:
     """The files of ``FEEDS``, which Scrapy writes to through buffers.
 
     For a feed that is stored elsewhere, it is the file that is sent when the spider
-    closes. What a plug-in of the feed holds back, as gzip does, is not known here.
+    closes.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -525,43 +552,52 @@ class FeedFiles:
         exporter._get_storage = get  # for later batches
         for slot in exporter.slots:
             keep_items(slot.storage)
-        self._claim()
+            plugins = slot.feed_options.get("postprocessing")
+            if plugins and [load_object(each) for each in plugins] not in MEMBERS:
+                logger.warning(
+                    "the feed %s has plug-ins that hold items back: a kill -9 loses "
+                    "these, though their pages count as done; GzipPlugin alone, or "
+                    "Bz2Plugin, loses none",
+                    slot.uri,
+                )
+            self._claim(slot)
 
-    def _claim(self) -> None:
-        """Warn of each file that another process on this machine writes, too.
+    def _claim(self, slot: Any) -> None:
+        """Warn if another process on this machine writes the file of *slot*, too.
 
         A claim is an abstract socket of Linux's, whose name ends with its process. A
         lock on the file would not do: a node without items opens its file, and empties
         it, only as the spider closes.
         """
-        exporter = self._crawler.get_extension(FeedExporter)
-        for slot in exporter.slots if exporter is not None else ():
-            if not isinstance(slot.storage, FileFeedStorage):
-                continue
-            path = os.fsencode(os.path.realpath(slot.storage.path))
-            name = hashlib.blake2b(path, digest_size=16).hexdigest()
-            claim = socket.socket(socket.AF_UNIX)
-            try:
-                claim.bind(f"\0frontier-feed-{name}")
-            except OSError as error:
-                claim.close()
-                if error.errno == errno.EADDRINUSE:
-                    logger.warning(
-                        "another node or job writes the feed %s, too: their lines "
-                        "mix, or only one writer's survive; put %%(frontier_node)s "
-                        "into its name",
-                        slot.uri,
-                    )
-            else:
-                self._claims.append(claim)
+        if not isinstance(slot.storage, FileFeedStorage):
+            return
+        path = os.fsencode(os.path.realpath(slot.storage.path))
+        name = hashlib.blake2b(path, digest_size=16).hexdigest()
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0frontier-feed-{name}")
+        except OSError as error:
+            claim.close()
+            if error.errno == errno.EADDRINUSE:
+                logger.warning(
+                    "another node or job writes the feed %s, too: their lines mix, or "
+                    "only one writer's survive; put %%(frontier_node)s into its name",
+                    slot.uri,
+                )
+        else:
+            self._claims.append(claim)
 
     def flush(self) -> bool:
         """Hand what was written to the system; false if it fails, as on a full disk."""
-        exporter = self._crawler.get_extension(FeedExporter)
+        exporter: Any = self._crawler.get_extension(FeedExporter)
         try:
             for slot in exporter.slots if exporter is not None else ():
-                if slot.file is not None:
-                    getattr(slot.file, "file", slot.file).flush()  # below a plug-in
+                file = slot.file
+                if getattr(file, "plugins", None) in MEMBERS:
+                    file.close()  # it holds items back until then
+                    file.head_plugin = NextMember(file)
+                if file is not None:
+                    getattr(file, "file", file).flush()  # below plug-ins
         except OSError as error:
             if not self.is_held_up:
                 logger.warning(

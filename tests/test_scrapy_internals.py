@@ -154,18 +154,23 @@ def test_private_name_check_sees_every_use(tmp_path, monkeypatch):
     ]
 
 
-def test_items_of_a_feed_to_upload_are_on_disk_before_their_page_is_acked():
+LZMA = "scrapy.extensions.postprocessing.LZMAPlugin"
+
+
+def test_items_of_a_feed_to_upload_are_on_disk_before_their_page_is_acked(caplog):
     feed = {"ftp://me:secret@127.0.0.1/a.jsonl": {"format": "jsonlines"}}
+    feed["ftp://h/a.xz"] = {"format": "jsonlines", "postprocessing": [LZMA]}
     crawler = get_crawler(scrapy.Spider, {"FEEDS": feed})
     crawler.spider = scrapy.Spider.from_crawler(crawler, "a")
     feed_files = FeedFiles(crawler)
     crawler.signals.send_catch_log(signals.spider_opened, spider=crawler.spider)
+    assert "the feed ftp://h/a.xz has plug-ins that hold items back" in caplog.text
     crawler.signals.send_catch_log(
         signals.item_scraped, item={"a": 1}, spider=crawler.spider
     )
 
     assert feed_files.flush()
-    (slot,) = crawler.get_extension(FeedExporter).slots
+    slot, _ = crawler.get_extension(FeedExporter).slots
     assert Path(slot.file.name).read_text() == '{"a": 1}\n'
 
 

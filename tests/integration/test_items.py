@@ -1,6 +1,7 @@
 """Items of a crawl of several nodes: none twice, one file of all, counts of all."""
 
 import ast
+import gzip
 import json
 import os
 import re
@@ -75,7 +76,13 @@ CONF = """
 ROBOTSTXT_OBEY = False
 ITEM_PIPELINES = {"frontier.pipelines.UniqueItemsPipeline": 900}
 FRONTIER_ITEM_ORIGIN_FIELD = "frontier_origin"
-FEEDS = {"items-%(frontier_node)s.jsonl": {"format": "jsonlines"}}
+FEEDS = {
+    "items-%(frontier_node)s.gz": {
+        "format": "jsonlines",
+        "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"],
+    },
+    "items-%(frontier_node)s.jsonl": {"format": "jsonlines"},
+}
 """
 NODES = ("node-1", "node-2")
 
@@ -123,6 +130,8 @@ def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
     until(is_in_the_file, "the first items of a page that is not done with")
     until(lambda: "node-2" in server.holds, "requests of the other")
     cluster.kill("node-1")
+    packed = (project / "items-node-1.gz").read_bytes()
+    assert gzip.decompress(packed) == feeds["node-1"].read_bytes()
     with feeds["node-1"].open("a") as file:
         file.write('{"id": "half')
     store = server_in(cluster.store_dir).pid
