@@ -46,6 +46,7 @@ from frontier.downloadermiddlewares import (
     ImportedFilterMiddleware,
     MetaRefreshMiddleware,
 )
+from frontier.errors import ConfigurationError
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import heed_log_format, leave_out
@@ -121,13 +122,20 @@ class Addon:
             take_over(settings, self._crawler.spidercls)
             session = session_of(self._crawler)
             session.took_over = took_over
+            for setting, cls, place in MIDDLEWARES:
+                settings.setdefault_in_component_priority_dict(setting, cls, place)
+                chosen = settings.getdict(setting).items()
+                if None in [its for name, its in chosen if load_object(name) is cls]:
+                    raise ConfigurationError(
+                        f"{setting} turns {cls.__name__} off, and a crawl needs it: "
+                        "delete that, or set FRONTIER_ENABLED = False to crawl "
+                        "without the frontier"
+                    )
         # RemoteControl, on by default, serves a port that executes code.
         settings.set("REMOTE_CONTROL_ENABLED", False, "addon")
         if settings.get("FEED_URI_PARAMS") is None:
             params = "frontier.pipelines.feed_uri_params"
             settings.set("FEED_URI_PARAMS", params, "addon")
-        for setting, cls, place in MIDDLEWARES:
-            settings.setdefault_in_component_priority_dict(setting, cls, place)
         _take_downloads(settings, session.config)
         _replace_scrapys(settings, session.config)
 

@@ -593,10 +593,12 @@ def _parsed(
     """
     values = {}
     for name in settings:
-        if not name.startswith(PREFIX):
-            continue
         if name not in by_name:
-            raise ConfigurationError(_unknown(name, list(by_name)))
+            first, _, rest = name.partition("_")
+            is_near = PREFIX + rest in by_name and parsers.nearest(first, [PREFIX[:-1]])
+            if is_near or name.startswith(PREFIX):
+                raise ConfigurationError(_unknown(name, list(by_name)))
+            continue
         value = settings[name]
         try:
             parsed = by_name[name].metadata["parser"](value)

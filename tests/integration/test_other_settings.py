@@ -14,6 +14,7 @@ from tests.harness.project import scrapy_project
 ROOT = Path(__file__).parents[2]
 REDIS_SCHEDULER = "scrapy_redis.scheduler.Scheduler"
 SELECT = "twisted.internet.selectreactor.SelectReactor"
+CAPTURE = "frontier.downloadermiddlewares.CaptureMiddleware"
 SPIDER = """
 import os
 
@@ -106,13 +107,14 @@ def refusal(done):
         ("CrawlerProcess", "", {"TWISTED_REACTOR": SELECT}),
         ("CrawlerProcess", INSTALLED, {}),
         ("CrawlerProcess", "", {"CONCURRENT_REQUESTS": 2_000_000_000}),
+        ("CrawlerProcess", "", {"DOWNLOADER_MIDDLEWARES": {CAPTURE: None}}),
         (
             "AsyncCrawlerProcess",
             "",
             {"REDIS_URL": "redis://127.0.0.1:1", "FRONTIER_STORE_WAIT": 1},
         ),
     ],
-    ids=["scheduler", "reactor", "installed", "files", "store"],
+    ids=["scheduler", "reactor", "installed", "files", "capture", "store"],
 )
 def test_a_program_whose_crawl_cannot_begin_does_not_end_with_0(
     project, process, first, settings

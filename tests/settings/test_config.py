@@ -174,6 +174,7 @@ def config_with(name, value):
         ("FRONTIER_PARTITION", "FRONTIER_PARTITIONS"),
         ("FRONTIER_LEASE_TLL", "FRONTIER_LEASE_TTL"),
         ("FRONTIER_WARC_DIRECTORY", "FRONTIER_WARC_DIR"),
+        ("FRONTEIR_WARC_DIR", "FRONTIER_WARC_DIR"),
     ],
 )
 def test_an_unknown_setting_is_refused_and_the_near_one_is_named(name, near):
