@@ -24,7 +24,7 @@ from frontier.errors import CodecError
 from frontier.queue.due import DUE, LEAST, bucket_of, buckets_in, read_waiting
 from frontier.queue.item import decode
 from frontier.queue.priority import readable, split_name
-from frontier.store.calls import batches
+from frontier.store.calls import batches, milliseconds
 from frontier.store.client import Argument, BlockingStore, Call
 from frontier.urls.partition import host_of_shard
 
@@ -156,11 +156,10 @@ def hasten(
     their partitions.
     """
     done, hints = Swept(), list[tuple[int, str]]()
+    now = milliseconds(store.command("TIME"))
+    sooner = bucket_of(now, now)[0]
     for count, found in enumerate(buckets_in(store.run, keys, partitions), 1):
-        seconds, micros = store.command("TIME")
-        now = int(seconds) * 1000 + int(micros) / 1000
-        here, sooner = found.keys, bucket_of(now, now)[0]
-        done.is_next = False
+        here, done.is_next = found.keys, False
         for bucket, at in found.scores:
             if at > now + LEAST:
                 place = _waiting(here, bucket)

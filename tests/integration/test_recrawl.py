@@ -171,6 +171,36 @@ def test_intervals_follow_what_each_page_does(pages, crawl, cluster):
     assert scheduled(cluster) == dict.fromkeys(places, 1)
 
 
+def test_an_operator_makes_pages_due_by_a_url_or_by_how_it_begins(
+    pages, crawl, cluster
+):
+    pages.links = paths = ("/fast", "/fast/1", "/still")
+    hour = {"FRONTIER_RECRAWL": "fixed", "FRONTIER_RECRAWL_INTERVAL": "1h"}
+    crawl("one", **hour)
+
+    def visits(*wanted):
+        until(lambda: tuple(map(pages.visits, paths)) == wanted, f"visits {wanted}")
+        until(lambda: waiting() == 4, "all of them wait again")
+
+    def waiting():
+        return json.loads(cluster.do("recrawl", "status", "--json").stdout)["waiting"]
+
+    def now(path, code=0):
+        asked = cluster.ask("recrawl", "now", pages.url(path), "--json")
+        assert asked.returncode == code, asked.stderr
+        return json.loads(asked.stdout)["made_due"]
+
+    visits(1, 1, 1)
+    assert now("/fast") == 1
+    visits(2, 1, 1)
+    assert now("/fast*") == 2
+    visits(3, 2, 1)
+    assert now("/st") == 1
+    visits(3, 2, 2)
+    assert now("/none", code=4) == 0
+    stop(cluster, "one")
+
+
 SPIDER = """
 import scrapy
 
