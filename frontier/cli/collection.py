@@ -12,6 +12,7 @@ from frontier.cli.command import (
     Commands,
     Consent,
     CrawlsOptions,
+    OneCrawl,
     Output,
     StoreOptions,
     argument,
@@ -235,10 +236,8 @@ def import_sources(given: ImportOptions) -> Shown:
 
 
 @options
-class OneOfItsCrawls(Consent, OneCollection, CrawlsOptions):
+class OneOfItsCrawls(Consent, OneCollection, OneCrawl):
     """Which crawl of a collection."""
-
-    crawl: str = option(..., CRAWL_ID, "The crawl.", "--crawl", type=_crawl_id)
 
 
 def commit(given: OneOfItsCrawls) -> Shown:

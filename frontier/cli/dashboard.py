@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from functools import cache
 
 from frontier.cli.command import (
     CrawlOptions,
     command,
-    connected,
     is_made,
     option,
     options,
 )
 from frontier.cli.output import say
 from frontier.dashboard import require_libraries
-from frontier.errors import NoStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frontier.store.client import BlockingStore
 
 
 @options
@@ -46,31 +39,6 @@ class DashboardOptions(CrawlOptions):
     )
 
 
-class _Awaited:
-    """The embedded store of *directory*, which the first crawl there will make.
-
-    It is joined when it is first asked for after that, and left when *stack* closes.
-    """
-
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
-        self._directory = directory
-        self._stack = stack
-        self._store: BlockingStore | None = None
-        self.where = str(directory.absolute())
-
-    def __call__(self) -> BlockingStore:
-        """The store.
-
-        Raises:
-            NoStore: Nobody has made it yet.
-        """
-        if self._store is None:
-            if not is_made(self._directory):
-                raise NoStore(self.where)
-            self._store = self._stack.enter_context(connected("", self._directory))
-        return self._store
-
-
 def dashboard(given: DashboardOptions) -> None:
     """Show crawls in a browser, live, until it is stopped (Ctrl-C).
 
@@ -83,13 +51,13 @@ def dashboard(given: DashboardOptions) -> None:
     from frontier.store.address import given as names_a_server
 
     with ExitStack() as stack:
+        store = cache(lambda: stack.enter_context(given.connected()))
         if names_a_server({"REDIS_URL": given.redis_url}) or is_made(given.store_dir):
-            store = stack.enter_context(given.connected())
-            source = Source(lambda: store, given.namespace, store.where)
+            where = store().where
         else:
-            awaited = _Awaited(given.store_dir, stack)
-            source = Source(awaited, given.namespace, awaited.where)
-            say(f"there is no store yet: the first crawl makes it in {awaited.where}")
+            where = str(given.store_dir.absolute())
+            say(f"there is no store yet: the first crawl makes it in {where}")
+        source = Source(store, given.namespace, where)
         sock = listen(given.host, given.port, given.token)
         at = f"[{given.host}]" if ":" in given.host else given.host
         path = f"crawls/{given.crawl}" if given.crawl else ""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 FIRST_PORT = 8410
 """With this port, each of two or three nodes gets hosts of the default site."""
-PORTS = 90
-"""How many ports are tried, from that one on."""
 SETTINGS = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": "8",
     "DOWNLOAD_DELAY": "0.05",
@@ -71,7 +69,7 @@ def demo(given: DemoOptions) -> None:
         log_dir = config.store_dir / "logs"
         log_dir.mkdir(exist_ok=True)
         log = log_dir / f"{time.strftime('%Y%m%dT%H%M%S')}-site.jsonl"
-        port = _port(nodes, hosts, config.partitions)
+        port = _port(hosts)
         with SiteServer(site, log=log, delay=given.delay, port=port) as server:
             at = server.hosts[0]
             say(f"crawling {given.urls:,} URLs on {hosts} hosts, the first at {at}")
@@ -110,31 +108,16 @@ def _next_id(store: BlockingStore, namespace: str) -> str:
     return f"demo-{number}"
 
 
-def _port(nodes: int, hosts: int, partitions: int) -> int:
-    """A free port for which every node gets its share of the hosts.
-
-    It is the same each time, as long as that is free, so that the URLs are the same.
-    """
-    from frontier.cluster.ring import Ring
+def _port(hosts: int) -> int:
+    """`FIRST_PORT`, so that each demo has the same URLs; 0 if that is taken."""
     from frontier.errors import ConfigurationError
-    from frontier.model import Member
     from frontier.testing.server import close, listen
-    from frontier.urls.partition import partition_of
 
-    members = [Member(f"node-{number}", 1) for number in range(1, nodes + 1)]
-    ring = Ring(members, partitions)
-    for port in range(FIRST_PORT, FIRST_PORT + PORTS):
-        try:
-            sockets = listen(hosts, port)
-        except (ConfigurationError, OSError):
-            continue
-        names = ["{}:{}".format(*sock.getsockname()) for sock in sockets]
-        close(sockets)
-        owners = [ring.owner(partition_of(name, partitions)) for name in names]
-        least = min(owners.count(member.node_id) for member in members)
-        if least >= hosts // nodes:
-            return port
-    return 0
+    try:
+        close(listen(hosts, FIRST_PORT))
+    except ConfigurationError:
+        return 0
+    return FIRST_PORT
 
 
 def _print(outcome: Outcome, config: Config, log: Path, expected: set[str]) -> ExitCode:

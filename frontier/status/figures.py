@@ -29,18 +29,17 @@ from frontier.settings.values import HOST
 from frontier.status.validate import MAX_TEXT, printable, real, whole
 from frontier.urls.traps import SETTINGS
 
-ERROR_KINDS = (
-    "dns",
-    "refused",
-    "timeout",
-    "tls",
-    "reset",
-    "http_429",
-    "http_5xx",
-    "other",
-)
-"""No address; no connection; nothing came in time; TLS failed; the connection ended
-before the answer; too many requests; an error of the server; anything else."""
+ERROR_KINDS = {
+    "dns": "name not known",
+    "refused": "connection refused",
+    "timeout": "time-out",
+    "tls": "TLS",
+    "reset": "connection broken",
+    "http_429": "answer 429",
+    "http_5xx": "answer 5xx",
+    "other": "other",
+}
+"""Kinds of errors, and each in words."""
 MOST_SHARES = 200
 """Hosts or media types of each kind, from one node or from all."""
 MOST_STATUSES = 1000

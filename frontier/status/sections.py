@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from frontier.model import frozen
+from frontier.status.figures import ERROR_KINDS
 from frontier.status.forecast import time_left
 from frontier.status.text import ago, counted, duration, first_of, percent, rate, size
 from frontier.urls.traps import SETTINGS
@@ -29,16 +30,6 @@ if TYPE_CHECKING:
 
     When = Callable[[float], str]
 
-ERROR_KINDS = {
-    "dns": "name not known",
-    "refused": "connection refused",
-    "timeout": "time-out",
-    "tls": "TLS",
-    "reset": "connection broken",
-    "http_429": "answer 429",
-    "http_5xx": "answer 5xx",
-}
-"""Kinds of errors, for people."""
 BAD, WARN, INFO = "bad", "warn", "info"
 """Levels of alerts, and of what fills up."""
 ON_THE_MAP = frozenset({"live", "leaving", "silent"})
@@ -235,15 +226,14 @@ def _node(crawl: CrawlSnapshot, node: NodeView) -> list[Row | str]:
     if not is_there:
         return [*shown, *["-"] * (len(NODE_COLUMNS) - len(shown))]
     late = WARN if figures.lag_ms >= LATE_MS else ""
-    limit_bytes, total = figures.memory_limit_bytes, figures.disk_total_bytes
-    memory = _share(figures.memory_bytes, limit_bytes) if limit_bytes else None
-    used = disk_used(figures) if total else None
+    memory, used = memory_used(figures), disk_used(figures)
+    free = "-" if used is None else size(figures.disk_free_bytes)
     return [
         *shown,
         f"{figures.in_flight:,}",
         Row("", f"{figures.lag_ms:,} ms", None, late),
         Row("", size(figures.memory_bytes), memory, _level(memory)),
-        Row("", size(figures.disk_free_bytes) if total else "-", used, _level(used)),
+        Row("", free, used, _level(used)),
         ago(crawl.taken_ms - node.beat_ms) if node.beat_ms else "-",
     ]
 
@@ -556,7 +546,7 @@ def _statuses(totals: Figures) -> list[str]:
 def _by_kind(counts: Mapping[str, int]) -> str:
     """The kinds of errors, the most frequent first."""
     most = _most_first(counts)
-    return ", ".join(f"{n:,} {ERROR_KINDS.get(kind, kind)}" for kind, n in most if n)
+    return ", ".join(f"{n:,} {ERROR_KINDS[kind]}" for kind, n in most if n)
 
 
 def found(totals: Figures) -> tuple[int, int]:
@@ -671,29 +661,31 @@ def archive(totals: Figures) -> Iterator[Row]:
 def room(crawl: CrawlSnapshot) -> Iterator[Row]:
     """The node that has most of its memory in use, and that with the least disk."""
     nodes = on_the_map(crawl)
-    memory = [each for each in nodes if each[1].memory_bytes]
-    if memory:
+    if memory := [each for each in nodes if each[1].memory_bytes]:
         # A node without a limit comes after all that have one.
-        node, figures = max(memory, key=lambda each: _memory_share(each[1]))
+        node, figures = max(
+            memory, key=lambda one: (memory_used(one[1]) or 0, one[1].memory_bytes)
+        )
         text = f"at most {memory_of(figures)}, {node.node_id}"
-        share = _memory_share(figures) if figures.memory_limit_bytes else None
-        yield Row("Memory", text, share, _level(share))
-    disks = [each for each in nodes if each[1].disk_total_bytes]
-    if disks:
+        used = memory_used(figures)
+        yield Row("Memory", text, used, _level(used))
+    if disks := [each for each in nodes if each[1].disk_total_bytes]:
         node, figures = min(disks, key=lambda each: each[1].disk_free_bytes)
-        used = disk_used(figures)
         text = f"at least {disk_of(figures)}, {node.node_id}"
+        used = disk_used(figures)
         yield Row("Disk left", text, used, _level(used))
 
 
-def _memory_share(figures: Figures) -> float:
+def memory_used(figures: Figures) -> float | None:
+    """The part of a node's memory that is used; ``None`` without a limit."""
     limit = figures.memory_limit_bytes
-    return _share(figures.memory_bytes, limit) if limit else figures.memory_bytes / 1e15
+    return _share(figures.memory_bytes, limit) if limit else None
 
 
-def disk_used(figures: Figures) -> float:
-    """The part of a node's disk that is used."""
-    return 1 - _share(figures.disk_free_bytes, figures.disk_total_bytes)
+def disk_used(figures: Figures) -> float | None:
+    """The part of a node's disk that is used; ``None`` without an archive."""
+    total = figures.disk_total_bytes
+    return 1 - _share(figures.disk_free_bytes, total) if total else None
 
 
 def _share(part: float, whole: float) -> float:
