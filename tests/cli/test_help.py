@@ -64,14 +64,6 @@ def test_the_help_of_each_noun_fits_one_screen_and_cuts_no_sentence(noun):
     assert [line for line in lines[1:] if line.endswith("...")] == []
 
 
-def test_verbs_are_listed_in_the_order_of_use():
-    said = run("crawl", "-h").output
-    ways = ("run", "status", "seed", "pause", "resume", "repair", "end", "delete")
-
-    places = [said.index(f"\n  {verb} ") for verb in ways]
-    assert places == sorted(places)
-
-
 @pytest.mark.parametrize(
     ("wrong", "right"),
     [

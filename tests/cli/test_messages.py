@@ -136,14 +136,6 @@ def test_a_url_that_the_rules_refuse_is_in_the_exit_code():
     assert done.returncode == ExitCode.FAULTY
 
 
-@pytest.mark.parametrize("words", [["-h"], ["crawl", "-h"], ["--version"]])
-def test_help_and_version_are_where_others_have_them(words):
-    done = run(*words)
-
-    assert done.returncode == 0
-    assert done.stdout
-
-
 @pytest.mark.parametrize(
     ("words", "instead"),
     [

@@ -218,17 +218,6 @@ def test_an_asterisk_in_a_url_can_be_written_otherwise(frontier, here, open_craw
     assert json.loads(done.stdout)["forgotten"] == 1
 
 
-def test_the_urls_of_a_file_are_read_whatever_ends_its_lines(
-    frontier, here, open_crawl, tmp_path
-):
-    open_crawl(["http://a.example/1", "http://a.example/\u00e9"])
-    text = "\ufeffhttp://a.example/1\r\n# \u00e9\n\n http://a.example/\u00e9"
-    (tmp_path / "list").write_bytes(text.encode())
-    done = frontier("seen", "forget", "list", "--yes", *here, "--json")
-
-    assert json.loads(done.stdout)["forgotten"] == 2
-
-
 @pytest.fixture
 def dupefilter(server, unique):
     """Have a duplicate filter alone see URLs; its crawl is called *crawl_id*."""

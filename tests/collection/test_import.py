@@ -180,37 +180,6 @@ def test_revisit_size_is_counted_once_its_original_is_imported(index, tmp_path):
     assert index.counts("b")["conservedSize"] == 1000
 
 
-def test_broken_wacz_is_reported_and_the_others_are_imported(index, tmp_path):
-    good = make_wacz(tmp_path / "good.wacz", [line(1)])
-    whole = make_wacz(tmp_path / "whole.wacz", [line(n) for n in range(400)])
-    cut = tmp_path / "cut.wacz"
-    cut.write_bytes(whole.read_bytes()[:-500])
-    (tmp_path / "no.wacz").write_bytes(b"this is no zip")
-    empty = make_wacz(tmp_path / "empty.wacz", [])
-    damaged = bytearray(whole.read_bytes())
-    damaged[300] ^= 0x55
-    (tmp_path / "damaged.wacz").write_bytes(damaged)
-    found = [
-        {"name": "gone.wacz", "path": "gone.wacz", "crawlId": "x"},
-        resource(cut, "x"),
-        {"name": "no.wacz", "path": "no.wacz", "crawlId": "x"},
-        {"name": "damaged.wacz", "path": "damaged.wacz", "crawlId": "x"},
-        resource(good, "x", name="lie1", hash="0" * 64),
-        resource(good, "x", name="lie3", hash="crc32:1234"),
-        resource(empty, "x"),
-        resource(good, "x"),
-    ]
-
-    done = index.put(make_manifest(tmp_path / "m.json", found))
-
-    assert len(done.broken) == 6
-    for name in ("gone", "cut", "no", "damaged"):
-        assert any(f"{name}.wacz" in text for text in done.broken), name
-    assert any("its manifest's 000" in text for text in done.broken)
-    assert index.hash(index.keys.alldupes()) == {digest(1): "x"}
-    assert index.members(index.keys.done()) == {"empty.wacz", "good.wacz"}
-
-
 def test_cdx_of_other_tools_and_crawl_logs(index, tmp_path):
     sha1 = "B7YMOBC5JNPUHQWZ5YIPZCEO4VXXYQFR"
     (tmp_path / "old.cdx").write_text(

@@ -152,3 +152,17 @@ def test_capture_removal_fails_when_a_crawl_begins_meanwhile(index, three):
         remove_captures(index.store, index.keys, captures)
 
     assert not index("EXISTS", index.keys.committer()), "it was held meanwhile"
+
+
+def test_a_purge_leaves_the_counts_of_a_crawl_that_stays(index, tmp_path):
+    wacz = make_wacz(tmp_path / "b.wacz", [line(1)])
+    manifest = make_manifest(tmp_path / "all.json", [resource(wacz, "b")])
+    index.put(manifest)
+    before = index.counts("b")
+    index("SADD", index.keys.committed(), "b:counts")  # by another tool
+
+    code, _, err = index.run("purge", manifest, "--yes")
+
+    assert code == 0, err
+    assert index.counts("b") == before
+    assert index.members(index.keys.committed()) == {"b"}

@@ -45,13 +45,6 @@ def test_a_bad_line_is_said_by_its_number_and_the_rest_goes_on(seeds_file, caplo
     assert "'ftp://b/' is not an http or https URL" in texts[0]
 
 
-def test_bytes_that_are_no_text_cost_only_their_line(seeds_file):
-    assert read_seeds(seeds_file(b"http://a/\n\xff\xfe\nhttp://b/\n")) == [
-        "http://a/",
-        "http://b/",
-    ]
-
-
 @pytest.mark.parametrize("content", ["", "\n\n", "# only\n", "ftp://a/\n", b"\xff"])
 def test_a_file_without_a_good_seed_is_refused(seeds_file, content):
     with pytest.raises(ConfigurationError, match="no seed in .*seeds.txt"):

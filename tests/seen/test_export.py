@@ -11,7 +11,6 @@ from frontier.errors import ConfigurationError, InputBroken
 from frontier.queue.push import TEST, Push
 from frontier.seeds.seeder import Seeder
 from frontier.seen.config import (
-    MAX_BLOOMS,
     SeenConfig,
     seen_config,
 )
@@ -170,18 +169,6 @@ def test_filters_are_not_mixed_with_what_a_crawl_has_seen(make, tmp_path):
     assert set(busy.push(5_000, 5_100)) == {"n"}
 
 
-def test_a_crawl_that_keeps_nothing_takes_nothing_and_gives_nothing(make, tmp_path):
-    old, none = make("old", "set"), make("none", "recent")
-    old.push(0, 10)
-    old.export(tmp_path / "f")
-
-    with pytest.raises(ConfigurationError, match="keeps nothing"):
-        none.take(tmp_path / "f")
-    with pytest.raises(ConfigurationError, match="keeps nothing"):
-        none.export(tmp_path / "g")
-    assert not (tmp_path / "g").exists()
-
-
 def test_a_crawl_is_made_only_under_a_name_of_one(make, blocking, tmp_path):
     old = make("old", "set")
     old.push(0, 10)
@@ -213,38 +200,6 @@ def test_bits_outside_of_the_filters_of_a_file_are_refused(make, tmp_path):
 
         with pytest.raises(ConfigurationError, match="outside of its filters"):
             new.take(path)
-
-
-MARK = seen_hash(b"1")
-BROKEN = {
-    "not an exported": [b"", gzip.compress(b""), gzip.compress(b"\x81\xa1a\x02")],
-    "no exported": [b"{}", b"PK\3\4" * 9],
-    "is cut off": [[["marks", 0, [MARK]]], [["marks", 0, [MARK]], ["end", 2]]],
-    "more after": [[["end", 0], ["end", 0]]],
-    "a message that is none": [
-        *([message] for message in ([], 5, {}, ["marks"], ["marks", 0, []])),
-        *([["marks", 0, [mark]]] for mark in (5, 2**63, -1, 1.5, "x", True)),
-        *([["marks", 0, "abc"]], [["marks", -1, [MARK]]], [["marks", 0, [MARK], 1]]),
-        *([["partition", 0, 0, blooms, 5]] for blooms in (-1, MAX_BLOOMS + 1, "1")),
-        *([["bits", 0, 0, -1, b"x"]], [["bits", 0, 0, 0, "x"]], [["end"]]),
-    ],
-    "cannot be read": [
-        [["bits", 0, 0, 0, bytes(1 << 17)]],
-        [["marks", 0, [5] * 99_999]],
-    ],
-}
-
-
-@pytest.mark.parametrize("reason", BROKEN)
-def test_invalid_export_file_is_refused_with_a_reason(tmp_path, reason):
-    path = tmp_path / "broken"
-    for given in BROKEN[reason]:
-        if isinstance(given, bytes):
-            path.write_bytes(given)
-        else:
-            write(path, *given)
-        with pytest.raises(InputBroken, match=f"broken: .*{reason}"):
-            Import(path, FINGERPRINTER)
 
 
 def test_every_cut_and_every_changed_byte_is_an_error(make, tmp_path):

@@ -60,6 +60,17 @@ BROKEN = {
     "marks-that-are-none": file(["marks", 0, [5]], ["end", 1]),
     "an-object": raw(b"\xc7\x03\x05abc"),
     "a-million-filters": file(["partition", 0, 1, 10**6, 1], END),
+    "filters-below-zero": file(["partition", 0, 1, -1, 1], END),
+    "marks-of-text": file(["marks", 0, "abc"], END),
+    "marks-of-a-partition-below-zero": file(["marks", -1, [MARK]], END),
+    "a-mark-of-true": file(["marks", 0, [True]], ["end", 1]),
+    "a-mark-of-a-fraction": file(["marks", 0, [1.5]], ["end", 1]),
+    "a-mark-beyond-63-bits": file(["marks", 0, [2**63]], ["end", 1]),
+    "bits-of-text": file(["bits", 0, 0, 0, "x"], END),
+    "bits-below-zero": file(["bits", 0, 0, -1, b"x"], END),
+    "bits-of-128-kb": file(["bits", 0, 0, 0, bytes(1 << 17)], END),
+    "a-message-of-nothing": file([], END),
+    "a-message-of-a-number": file(5, END),
 }
 
 

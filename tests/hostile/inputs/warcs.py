@@ -23,6 +23,7 @@ PLAIN = {  # name to data that is refused or left out, as .warc.gz
     "length-of-4300-digits": warc(record(0, length="9" * 5000), GOOD),
     "length-in-arabic-digits": warc(record(0, length="\u0661\u0662"), GOOD),
     "length-of-one-less": warc(record(0, length=10), GOOD),
+    "length-of-3000-at-the-end": warc(GOOD, record(0, length=3_000)),
     "html": b"<html>not found</html>",
 }
 

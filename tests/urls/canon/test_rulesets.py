@@ -5,7 +5,7 @@ from functools import reduce
 import pytest
 
 import frontier.urls.canon.heritrix as heritrix
-from frontier.errors import ConfigurationError, InvalidURL
+from frontier.errors import InvalidURL
 from frontier.settings.values import CANON_RULES
 from frontier.urls.canon.rulesets import NAMED, STEPS, host_of_origin, label_of, named
 from frontier.urls.canon.usable_uri import MAX_LENGTH, fixed, usable
@@ -188,8 +188,3 @@ def test_a_host_is_asked_from_one_queue_whatever_its_page(rules):
     else:
         www = rules in {"surt-ordinary", "whatwg"}
         assert host == ("www.a.example:8080" if www else "a.example:8080")
-
-
-def test_rules_that_do_not_exist_are_an_error():
-    with pytest.raises(ConfigurationError, match="'nutch'.*heritrix"):
-        apply("http://a.example/", rules="nutch")
