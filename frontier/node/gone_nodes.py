@@ -103,9 +103,8 @@ class GoneNodes(Part):
         before = reports.get(GONE, b"")
         for first in range(0, len(names), AT_ONCE):
             some = names[first : first + AT_ONCE]
-            every = [mapping(before)] if before else []
-            every += [mapping(reports[name]) for name in some]
-            after = encoded(folded(every))
+            taken = {name: reports[name] for name in some}
+            after = encoded(folded({GONE: before, **taken}))
             when: list[Condition] = [(("HGET", reports_key, GONE), before)]
             when += [(("HGET", reports_key, name), reports[name]) for name in some]
             when += [(("HEXISTS", nodes, name), 0) for name in some]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from frontier.settings.values import NAME
@@ -84,11 +84,24 @@ def _stats_of(report: Mapping[str, Any], *, summed: bool = False) -> dict[str, i
 def stats_of_all(reports: Mapping[bytes, bytes]) -> dict[str, int]:
     """The sums of what all nodes have counted, and their number, as ``nodes``."""
     sums: Counter[str] = Counter()
-    for report in map(mapping, reports.values()):
-        if report:
-            sums.update(_stats_of(report))
-            sums["nodes"] += max(1, whole(report.get("nodes")))
+    for name, report in _known(reports).items():
+        sums.update(_stats_of(report))
+        sums["nodes"] += _nodes_in(name, report)
     return dict(sums)
+
+
+def _known(reports: Mapping[bytes, bytes]) -> dict[bytes, dict[str, Any]]:
+    """Those of *reports* that can be read."""
+    found = {name: mapping(value) for name, value in reports.items()}
+    return {name: report for name, report in found.items() if report}
+
+
+def _nodes_in(name: bytes, report: Mapping[str, Any]) -> int:
+    """How many nodes *report*, in the field *name*, is of.
+
+    An earlier process of a node is none: that node has a report of its own.
+    """
+    return 0 if REPLACED in name else whole(report.get("nodes", 1))
 
 
 GONE = b"*"
@@ -97,22 +110,22 @@ REPLACED = b"~"
 """Part of the field of a process that another with the same node id has replaced."""
 
 
-def folded(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def folded(reports: Mapping[bytes, bytes]) -> dict[str, Any]:
     """*reports* added up as if they were one node's, with the numbers of nodes.
 
     That one ran from the first start to the last report.
     """
-    known = [one for one in reports if one]  # an empty one could not be read
+    known = _known(reports)
     stats: Counter[str] = Counter()
-    for one in known:
+    for one in known.values():
         stats.update(_stats_of(one, summed=True))
     return {
-        **report_of(together([figures_of(one) for one in known])),
+        **report_of(together([figures_of(one) for one in known.values()])),
         "stats": counts_in(stats),
-        "nodes": sum(max(1, whole(one.get("nodes"))) for one in known),
+        "nodes": sum(_nodes_in(name, one) for name, one in known.items()),
         "lost": sum(  # those of which this is not the last report
             whole(one.get("lost")) if "nodes" in one else one.get("left") is not True
-            for one in known
+            for one in known.values()
         ),
         "left": True,
     }
@@ -142,4 +155,4 @@ def without_sum(
     single = {name: value for name, value in reports.items() if name not in apart}
     if len(apart) <= (GONE in apart):
         return single, mapping(reports.get(GONE))
-    return single, folded([mapping(value) for value in apart.values()])
+    return single, folded(apart)

@@ -229,8 +229,8 @@ class CrawlSnapshot:
     gone: int = 0
     """Nodes that are gone, and are only in the totals."""
     gone_lost: int = 0
-    """How many of them were lost: the totals lack what each did after its last report.
-    """
+    """How many of them, or earlier processes of nodes, were lost: the totals lack what
+    each did after its last report."""
     back_offs: BackOffsView = field(default_factory=BackOffsView)
     """Hosts that are left alone."""
     harmed: tuple[Harmed, ...] = ()

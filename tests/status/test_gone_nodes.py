@@ -222,3 +222,4 @@ async def test_totals_keep_counts_of_processes_whose_node_id_is_reused(
     assert set(db("HKEYS", keys.reports())) == {b"a", GONE}
     assert look().totals == before.totals
     assert before.gone_lost == look().gone_lost == 1
+    assert before.gone == look().gone == 0
