@@ -156,8 +156,8 @@ class BlockingSeenTest:
         if self._store is not None and self._pusher is not None:
             keys = self._pusher.keys
             with contextlib.suppress(CrawlClosed):
-                cancel(self._store, keys, ttl=0)
-            delete_crawl(self._store, keys, self._spider, ttl=0)
+                cancel(self._store, keys)
+            delete_crawl(self._store, keys, self._spider)
             self._pusher = None
 
     def _ask(self, fingerprint: bytes) -> str:

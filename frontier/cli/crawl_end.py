@@ -71,7 +71,6 @@ def end(given: EndOptions) -> Shown:
         frontier crawl end --crawl news-7 --discard --yes
     """
     from frontier.cluster.endings import cancel, close
-    from frontier.cluster.membership import crawl_ttl
     from frontier.collection.summary import uncommitted_in
     from frontier.node.remove_crawl import remove_frontier as remove
     from frontier.status.snapshot import snapshot
@@ -84,17 +83,16 @@ def end(given: EndOptions) -> Shown:
     keys, live, waiting = CrawlKeys(given.namespace, given.crawl), 0, list[str]()
     with given.connected() as store:
         _require_wanted(store, given, snapshot(store, given.namespace, given.crawl))
-        ttl = crawl_ttl(store, keys)
         if given.discard:
-            was_open, live = cancel(store, keys, ttl=ttl)
+            was_open, live = cancel(store, keys)
             state = "discarded" if was_open else "was discarded before"
             if not live:
                 _forget_payloads(store, given.collection, given.crawl)
         else:
-            state = "ended" if close(store, keys, ttl=ttl) else "had ended before"
+            state = "ended" if close(store, keys) else "had ended before"
             waiting = uncommitted_in(store, keys)
         if given.remove_frontier:
-            remove(store, keys, ttl=ttl)
+            remove(store, keys)
     said = {
         "store": store.where,
         "crawl_id": given.crawl,
@@ -169,7 +167,6 @@ def delete(given: DeleteOptions) -> Shown:
         frontier crawl delete --crawl news-7 --yes
     """
     from frontier.cluster.endings import begin_removal
-    from frontier.cluster.membership import crawl_ttl
     from frontier.node.remove_crawl import (
         delete_crawl,
         forget_call,
@@ -185,14 +182,13 @@ def delete(given: DeleteOptions) -> Shown:
                 raise
             gone = f"{crawl_id} is deleted; only its name was left"
             return Shown({"crawl_id": crawl_id, "keys": 0}, [gone])
-        ttl = crawl_ttl(store, crawl.keys)
-        begin_removal(store, crawl.keys, "", ttl=ttl)
+        begin_removal(store, crawl.keys, "")
         _require_committed(store, crawl.keys, given.collection)
         if not given.yes:
             refusal = "nothing was deleted; add --yes to delete it"
             confirm(given, _plan(store, crawl), f"Delete {crawl_id}?", refusal)
         try:
-            done = delete_crawl(store, crawl.keys, crawl.spider, ttl=ttl)
+            done = delete_crawl(store, crawl.keys, crawl.spider)
         except BaseException:
             say(
                 f"{crawl_id} is only partly deleted; run the same command again to "

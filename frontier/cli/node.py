@@ -34,7 +34,7 @@ def drain(given: NodeOptions) -> None:
 
 def remove(given: RemoveOptions) -> None:
     """Remove a dead node, so that others take its partitions at once."""
-    from frontier.cluster.membership import crawl_ttl, remove
+    from frontier.cluster.membership import remove
 
     with given.connected() as store:
         crawl = given.stored(store)
@@ -43,7 +43,6 @@ def remove(given: RemoveOptions) -> None:
             crawl.keys,
             given.node_id,
             partitions=crawl.config.partitions,
-            ttl=crawl_ttl(store, crawl.keys),
             force=given.force,
         )
     say(f"{given.node_id} is removed; its {ended:,} partitions are free")

@@ -50,14 +50,13 @@ async def end(run: Run, keys: CrawlKeys, limit: str) -> bool:
     return is_at_limit and (born or b"") == keys.born.encode()
 
 
-def close(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> bool:
+def close(store: BlockingStore, keys: CrawlKeys) -> bool:
     """End the crawl, whatever is left in it; return whether it was open.
 
     Raises:
-        InUse: Nodes of it sent a heartbeat in the last *ttl* seconds, or seeds are
-            being loaded.
+        InUse: Nodes of it are alive, or seeds are being loaded.
     """
-    state, live = _look(store, keys, ttl)
+    state, live = _look(store, keys)
     if state != OPEN:
         return False
     is_idle = (("ZCOUNT", keys.seeding(), NOW, "+inf"), 0)
@@ -69,7 +68,7 @@ def close(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> bool:
     return True
 
 
-def cancel(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> tuple[bool, int]:
+def cancel(store: BlockingStore, keys: CrawlKeys) -> tuple[bool, int]:
     """End the crawl, whatever is left in it.
 
     Its nodes finish what they have in flight, and leave. Returns whether it was open
@@ -79,15 +78,13 @@ def cancel(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> tuple[bool, 
         CrawlClosed: It has ended in another way.
     """
     done = store.call(_end_call(keys, CANCELED))
-    state, live = _look(store, keys, ttl)  # nobody joins any more
+    state, live = _look(store, keys)  # nobody joins any more
     if state != CANCELED:
         raise CrawlClosed(keys.crawl_id)
     return done is not None, len(live)
 
 
-def reopen(
-    store: BlockingStore, keys: CrawlKeys, spider: str, *, ttl: float
-) -> str | None:
+def reopen(store: BlockingStore, keys: CrawlKeys, spider: str) -> str | None:
     """Let a finished crawl be resumed: the next node of its job opens it again.
 
     Returns the crawl that the job's nodes will join, which is another one if that is
@@ -96,7 +93,7 @@ def reopen(
     Raises:
         CrawlInUse: Nodes of it are still leaving.
     """
-    state, live = _look(store, keys, ttl)
+    state, live = _look(store, keys)
     if state == FINISHED and live:
         raise CrawlInUse(keys.crawl_id, ["the last of them is leaving"])
     meta = keys.meta()
@@ -116,16 +113,13 @@ def reopen(
     return keys.crawl_id
 
 
-def begin_removal(
-    store: BlockingStore, keys: CrawlKeys, field: str, *, ttl: float
-) -> None:
+def begin_removal(store: BlockingStore, keys: CrawlKeys, field: str) -> None:
     """Note in *field* when the removal of the crawl began; if it is empty, only check.
 
     Raises:
-        CrawlInUse: It has not ended, or nodes of it are alive: they were silent for
-            less than *ttl* seconds.
+        CrawlInUse: It has not ended, or nodes of it are alive.
     """
-    state, live = _look(store, keys, ttl)
+    state, live = _look(store, keys)
     if not state:
         return
     if state not in ENDED:
@@ -137,7 +131,7 @@ def begin_removal(
         raise CrawlInUse(keys.crawl_id)  # it was opened again
 
 
-def _look(store: BlockingStore, keys: CrawlKeys, ttl: float) -> tuple[str, list[str]]:
+def _look(store: BlockingStore, keys: CrawlKeys) -> tuple[str, list[str]]:
     """The state of the crawl, empty if there is none, and the ids of its live nodes."""
     asked = (("HGET", keys.meta(), "state"), ("HGETALL", keys.nodes()), ("TIME",))
     calls = [Call.command(*parts) for parts in asked]
@@ -145,7 +139,7 @@ def _look(store: BlockingStore, keys: CrawlKeys, ttl: float) -> tuple[str, list[
     if isinstance(state, KeyDamaged):
         raise state
     is_damaged = isinstance(members, KeyDamaged)  # then no heartbeat gets through
-    live = [] if is_damaged else live_in(members, milliseconds(time), ttl)
+    live = [] if is_damaged else live_in(members, milliseconds(time))
     return (state or b"").decode("utf-8", "replace"), live
 
 

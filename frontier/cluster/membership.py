@@ -84,34 +84,22 @@ def ttl_of(stored: bytes | None) -> int:
     return min(found, MOST_TTL_MS) or USUAL_TTL_MS
 
 
-def live_in(members: Mapping[bytes, bytes], now_ms: int, ttl: float) -> list[str]:
-    """The ids of *members*, as on the map, that beat in their own lease time.
-
-    For those without one it is *ttl* seconds.
-    """
+def live_in(members: Mapping[bytes, bytes], now_ms: int) -> list[str]:
+    """The ids of *members*, as on the map, that beat in their own lease time."""
     return sorted(
         name.decode("utf-8", "replace")
         for name, value in members.items()
-        if abs(now_ms - number_in(value.partition(b" ")[0]))
-        <= own_ttl_of(value, int(ttl * 1000))
+        if abs(now_ms - number_in(value.partition(b" ")[0])) <= own_ttl_of(value)
     )
 
 
-def own_ttl_of(value: bytes, ttl_ms: int) -> int:
+def own_ttl_of(value: bytes) -> int:
     """For how many milliseconds the node of *value*, on the map, may be silent.
 
-    That is *ttl_ms* if the value does not say.
+    That is the setting of the node, not of who asks.
     """
     words = value[:100].split()
-    return ttl_of(words[5]) if len(words) == 6 else ttl_ms
-
-
-def crawl_ttl(store: BlockingStore, keys: CrawlKeys) -> float:
-    """The seconds of silence after which nodes of the crawl count as dead.
-
-    This is the setting of its nodes, not of the command.
-    """
-    return ttl_of(store.command("HGET", keys.meta(), "ttl_ms")) / 1000
+    return ttl_of(words[5] if len(words) == 6 else None)
 
 
 def remove(
@@ -120,7 +108,6 @@ def remove(
     node_id: str,
     *,
     partitions: int,
-    ttl: float,
     force: bool,
 ) -> int:
     """Take *node_id* off the map and end its leases; return how many it had.
@@ -131,13 +118,11 @@ def remove(
 
     Raises:
         NotFound: It is not a member of the crawl.
-        InUse: It sent a heartbeat in the last *ttl* seconds.
+        InUse: It sent a heartbeat within its lease time.
     """
     names = [keys.nodes(), keys.epoch(), keys.hints(node_id), keys.order(node_id)]
     names.append(keys.membership())
-    found = store.call(
-        Call.to("node_remove", names, [node_id, int(ttl * 1000), int(force), REMOVE_S])
-    )
+    found = store.call(Call.to("node_remove", names, [node_id, int(force), REMOVE_S]))
     if found == 0:
         raise NotFound(NO_NODE.format(keys.crawl_id, node_id))
     if found == -1:

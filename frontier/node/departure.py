@@ -354,4 +354,4 @@ class Leaving:
         timeout = answer_time(self._config.lease_ttl)
         store = BlockingStore.from_settings(self._node.settings, timeout)
         with contextlib.closing(store):
-            remove_frontier(store, self._keys, ttl=self._config.lease_ttl)
+            remove_frontier(store, self._keys)

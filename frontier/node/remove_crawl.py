@@ -45,24 +45,22 @@ class Deleted:
     """Entries of runs that named the crawl; see `RegistryKeys.spider`."""
 
 
-def remove_frontier(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> None:
+def remove_frontier(store: BlockingStore, keys: CrawlKeys) -> None:
     """Remove the queues of a crawl, and what it has seen.
 
     Its state and settings, the reports of its nodes, the counts of its partitions and
     its dead letters stay. Raises as `begin_removal` does.
     """
-    begin_removal(store, keys, "removed_ms", ttl=ttl)
+    begin_removal(store, keys, "removed_ms")
     _unlink(store, keys, _is_of_the_frontier)
 
 
-def delete_crawl(
-    store: BlockingStore, keys: CrawlKeys, spider: str, *, ttl: float
-) -> Deleted:
+def delete_crawl(store: BlockingStore, keys: CrawlKeys, spider: str) -> Deleted:
     """Delete all that the store has of a crawl of *spider*.
 
     Raises as `begin_removal` does.
     """
-    begin_removal(store, keys, "deleting_ms", ttl=ttl)
+    begin_removal(store, keys, "deleting_ms")
     count = _unlink(store, keys, lambda number, what: (number, what) != (None, "meta"))
     runs = _forget_jobs(store, RegistryKeys(keys.namespace).spider(spider), keys)
     born = store.command("HGET", keys.meta(), "born")

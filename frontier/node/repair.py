@@ -121,7 +121,7 @@ class Repair:
         time, ttl, swept, members = self._store.run(calls, tolerant=True)
         now, ttl_ms = milliseconds(time), ttl_of(ttl)
         if not isinstance(members, KeyDamaged):
-            live = live_in(members, now, ttl_ms / 1000)
+            live = live_in(members, now)
         elif abs(now - number_in(swept or b"")) <= ttl_ms:
             live = ["a node whose heartbeat cannot be read"]
         else:

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from frontier.settings.config import Config
     from frontier.store.client import BlockingStore
 
-LEAVING_S = 15.0
-"""Seconds of silence after which a node of an ended crawl counts as gone."""
-
 
 @dataclass(slots=True)
 class Requeued:
@@ -82,7 +79,7 @@ def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
     """Let *crawl* be resumed if it is finished; return what its nodes will join."""
     stored = store.command("HGET", crawl.keys.meta(), "spider") or b""
     spider = stored.decode("utf-8", "replace")
-    return reopen(store, crawl.keys, spider, ttl=LEAVING_S)
+    return reopen(store, crawl.keys, spider)
 
 
 def _have_asked(

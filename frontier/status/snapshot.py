@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster import controls
 from frontier.cluster.controls import Controls, is_paused
 from frontier.cluster.crawls import BY_FINGERPRINT
-from frontier.cluster.membership import own_ttl_of, ttl_of
+from frontier.cluster.membership import own_ttl_of
 from frontier.cluster.ring import Ring
 from frontier.errors import CodecError, KeyDamaged, UnknownCrawl
 from frontier.model import Member, frozen
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 MAX_LETTERS = 5
 """Dead letters that a snapshot shows."""
 MAX_PARTITIONS = 16384
-MORE = ("removed_ms", "limit", "born", "marked", "fetched", "twice", "ttl_ms")
+MORE = ("removed_ms", "limit", "born", "marked", "fetched", "twice")
 """Fields of ``meta`` that are not in a crawl's summary."""
 DAMAGED = "damaged"
 """The state of a crawl whose ``meta`` cannot be read."""
@@ -228,8 +228,6 @@ class StoredCrawl:
     nodes: Nodes
     mark: bytes
     """The mark of each partition that is not lost; empty if not all were marked."""
-    ttl_ms: int
-    """Milliseconds of silence after which its nodes count as dead."""
     controls: Controls
     spent: Sequence[Any]
     """The values of the fields `SPENT`; empty without a limit."""
@@ -241,7 +239,7 @@ class StoredCrawl:
         return frozenset(
             name
             for name, (beat, _, own) in self.nodes.beats.items()
-            if beat >= now - (own or self.ttl_ms)
+            if beat >= now - own
         )
 
     @property
@@ -284,7 +282,7 @@ def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
         raise UnknownCrawl(keys.namespace, keys.crawl_id)
     check_schema(printable(keys.crawl_id), meta[-1])
     settings, partitions = _shape(keys.crawl_id, shape)
-    removed, limit, born, marked, fetched, twice, ttl = more
+    removed, limit, born, marked, fetched, twice = more
     twice_ms, _, twice_id = text(twice).partition(" ")
     reached, _, value = text(limit).partition(" ")
     summary = _summary(keys.crawl_id, meta, nodes)
@@ -316,7 +314,6 @@ def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
         tiers=tiers_in(mapping(shape)),
         nodes=Nodes.of(members, reports),
         mark=born if born and marked else b"",
-        ttl_ms=ttl_of(ttl),
         controls=controls.read(keys, wanted),
         spent=spent if any(known(spent, ())) else (),
     )
@@ -385,14 +382,14 @@ def _shape(crawl_id: str, value: bytes | None) -> tuple[dict[str, Any], int]:
 def beats_of(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int, int]]:
     """The last beat, the weight and the lease time of each node on the membership map.
 
-    Times are in milliseconds; a lease time of 0 means that the map does not say.
+    Times are in milliseconds.
     """
     found = {}
     for name, value in reply.items():
         node_id, words = text(name), value[:100].split()
         if NAME.fullmatch(node_id) and 3 <= len(words) <= 6:
             weight = min(whole(words[1]), 1000)
-            found[node_id] = (whole(words[0]), weight, own_ttl_of(value, 0))
+            found[node_id] = (whole(words[0]), weight, own_ttl_of(value))
     return found
 
 

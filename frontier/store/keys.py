@@ -149,8 +149,8 @@ class CrawlKeys:
           messages show them: shortened, and without what may be a secret
         * *created_ms*, *finished_ms*: when it began and ended
         * *swept_ms*: when a heartbeat last looked for silent nodes
-        * *ttl_ms*: for how long its nodes may be silent before commands take them for
-          dead
+        * *ttl_ms*: for how long its nodes may be silent before `crawl repair` takes
+          them for dead, should their own entries be damaged
         * *resumed_ms*: since when nodes send heartbeats again, after all had stopped
         * *fetched*: a page was fetched, from these schemes, hosts and ports, one of
           each node; robots.txt and redirects do not count

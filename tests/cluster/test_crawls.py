@@ -67,7 +67,7 @@ async def test_an_interrupted_crawl_is_resumed_and_a_finished_one_followed(
 
     assert await finish(store.run, keys, ttl=TTL) is False, "it is ended once"
     with pytest.raises(CrawlClosed):
-        cancel(blocking(), keys, ttl=TTL)
+        cancel(blocking(), keys)
     db("HDEL", keys.meta(), "schema")  # an older version's
     assert (await open_crawl()).crawl_id == "site-2"
 
@@ -186,7 +186,7 @@ async def test_nodes_of_several_runs_are_in_the_crawl_that_is_open(
     keys = await open_crawl(run_id="job 7")
     assert await open_crawl(run_id="job 8") == keys
     assert await open_crawl() == keys
-    cancel(blocking(), keys, ttl=TTL)
+    cancel(blocking(), keys)
 
     for run_id in ("job 7", "job 8"):
         with pytest.raises(RunOver, match="canceled"):
@@ -292,9 +292,9 @@ async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(
     node = Membership(store.run, keys, Member("a", 1), 64, ttl=TTL)
     await node.beat(busy=True, report=None)
 
-    assert cancel(blocking(), keys, ttl=TTL) == (True, 1)
+    assert cancel(blocking(), keys) == (True, 1)
 
-    assert cancel(blocking(), keys, ttl=TTL) == (False, 1)
+    assert cancel(blocking(), keys) == (False, 1)
     assert (await node.beat(busy=False, report=None)).state == "canceled"
     assert await finish(store.run, keys, ttl=TTL) is None
     with pytest.raises(RunOver, match="mine has ended .canceled"):

@@ -188,7 +188,7 @@ async def test_each_node_is_silent_for_its_own_lease_time_before_it_is_dead(
         view = await beat(a)
     assert set(view.members) == {Member("a", 1), Member("long", 1)}
     with pytest.raises(InUse):
-        remove(blocking(), crawl, "long", partitions=1, ttl=0.0, force=False)
+        remove(blocking(), crawl, "long", partitions=1, force=False)
 
 
 async def test_a_change_of_weight_raises_the_epoch(join):
@@ -356,7 +356,7 @@ async def test_a_node_that_is_removed_is_noted_as_removed(
 ):
     a, b = await met("ab")
 
-    remove(blocking(), crawl, "b", partitions=1, ttl=TTL, force=True)
+    remove(blocking(), crawl, "b", partitions=1, force=True)
     view = await beat(a, b)
 
     assert (view.order, view.went_back) == ("remove", False)

