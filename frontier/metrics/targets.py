@@ -15,10 +15,9 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from frontier.errors import CodecError, KeyDamaged, OtherSchema
 from frontier.metrics.exposition import label
 from frontier.settings.values import HOST
-from frontier.status.snapshot import list_crawls, read_crawl
+from frontier.status.snapshot import Nodes, list_crawls, node_calls
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
@@ -45,13 +44,10 @@ def find(
     for summary in list_crawls(store, namespace):
         if summary.state != "open" or summary.kind != "crawl":
             continue
-        try:
-            crawl = read_crawl(store, CrawlKeys(namespace, summary.crawl_id))
-        except (CodecError, KeyDamaged, OtherSchema) as error:
-            left_out.append(str(error))
-            continue
-        for node in sorted(crawl.nodes.beats)[:MOST_NODES]:
-            told = crawl.nodes.figures.get(node)
+        calls = node_calls(CrawlKeys(namespace, summary.crawl_id))
+        nodes = Nodes.of(*store.run(calls, tolerant=True))
+        for node in sorted(nodes.beats)[:MOST_NODES]:
+            told = nodes.figures.get(node)
             name = f"node {node} of crawl {summary.crawl_id}"
             if told is None or not told.metrics_port:
                 left_out.append(f"{name} serves no metrics (FRONTIER_METRICS_PORT)")
