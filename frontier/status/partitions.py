@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, KeyDamaged
 from frontier.model import frozen
+from frontier.queue.dead_letters import letter
 from frontier.queue.hosts import list_call
-from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import Scan, scan_call
 from frontier.seen.seen_set import PartitionState, partition_state, state_call
@@ -137,18 +137,9 @@ def dead_letters(
             why = f"those of partition {number} cannot be read: {reply.reason}"
             letters.append(DeadLetter("", printable(why)))
         else:
-            letters += map(_letter, reply)
+            found = (letter(number, value) for value in reply)
+            letters += [DeadLetter(printable(o.url), text(o.reason)) for o in found]
     return tuple(letters[:most])
-
-
-def _letter(value: bytes) -> DeadLetter:
-    reason, _, rest = value.partition(b"\n")
-    queue, _, item = rest.partition(b"\n")
-    try:
-        url = printable(decode(item, queue.decode("utf-8", "replace"))["url"])
-    except CodecError:
-        url = ""
-    return DeadLetter(url, text(reason))
 
 
 def longest_queues(
