@@ -1,43 +1,23 @@
 """Nodes: real ``scrapy crawl`` processes, one log file each.
 
-They are forked from a server that has imported what they need, as five of them
-are started in ten seconds on two CPUs. Apart from that each does what
-``python -m scrapy`` does.
+They are forked from one that has imported what they need, as five of them are started
+in ten seconds on two CPUs (`tests.integration.warm`).
 """
 
 import json
 import os
 import signal
+import subprocess
 import sys
-from multiprocessing import forkserver, get_context
-from pathlib import Path
 
 from tests.chaos.stamp import VARIABLE
+from tests.integration import warm
 
-ROOT = Path(__file__).parents[2]
+ROOT = warm.ROOT
 REFUSED = "this crawl is finished"
 """What a node says that comes after the end."""
-
-_context = get_context("forkserver")
-_context.set_forkserver_preload(["tests.chaos.preload"])
-
-
-def prepare():
-    """Begin to import what nodes need, which takes as long as servers to start."""
-    forkserver.ensure_running()
-
-
-def _crawl(name, words, log):
-    """Be the node *name*."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    for stream in (1, 2):
-        os.dup2(descriptor, stream)
-    os.chdir(ROOT)
-    os.environ[VARIABLE] = name
-    sys.argv = ["scrapy", *words]
-    from scrapy.cmdline import execute
-
-    execute()
+prepare = warm.parent
+"""Begin to import what nodes need, which takes as long as servers to start."""
 
 
 class Process:
@@ -61,25 +41,31 @@ class Process:
         stamp = json.dumps({"tests.chaos.stamp.StampMiddleware": 10_000})
         chosen = {"DOWNLOADER_MIDDLEWARES": stamp, **settings}
         words = [*command, *(f"-s{key}={value}" for key, value in chosen.items())]
-        self._process = _context.Process(target=_crawl, args=(name, words, self.log))
-        self._process.start()
+        with self.log.open("ab") as log:
+            self._process = warm.Popen(
+                [sys.executable, "-m", "scrapy", *words],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: name},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
 
     @property
     def runs(self):
         """Whether it has not ended."""
-        return self._process.exitcode is None
+        return self._process.poll() is None
 
     @property
     def pid(self):
         """Of its process."""
-        return self._process.pid or 0
+        return self._process.pid
 
     @property
     def crashed(self):
         """Whether it ended with an error that nothing explains."""
         return (
             not self.touched
-            and self._process.exitcode not in {None, 0}
+            and self._process.poll() not in {None, 0}
             and REFUSED not in self.text
         )
 
@@ -97,7 +83,7 @@ class Process:
         """``kill -9``, and wait for its end."""
         self.touched = True
         self._process.kill()
-        self._process.join()
+        self._process.wait()
 
     def freeze(self):
         """Stop it where it is."""
@@ -115,5 +101,4 @@ class Process:
         self._send(signal.SIGTERM)
 
     def _send(self, number):
-        if self.runs and self._process.pid is not None:
-            os.kill(self._process.pid, number)
+        self._process.send_signal(number)
