@@ -32,6 +32,7 @@ from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 from tests import foreign
 from tests.browser import chromium, shots, tab  # noqa: F401
+from tests.chaos.wire import Wire
 from tests.postgres import own_postgres, postgres, shared_postgres  # noqa: F401
 from tests.topologies import ClusterServers, SentinelServers
 
@@ -496,71 +497,17 @@ def until():
     return until
 
 
-class Wire:
-    """A socket in front of a server, on which replies can get lost."""
-
-    def __init__(self, server, socket):
-        self._server, self._socket = server, socket
-        self._tasks = set()
-        self.url = f"unix://{socket}"
-        self.lose_replies = False
-        self.lose_reply_to = None
-        """Bytes; the reply to one request with these in it gets lost."""
-        self.lost = 0
-
-    async def __aenter__(self):
-        self._listener = await asyncio.start_unix_server(self._accept, self._socket)
-        return self
-
-    async def __aexit__(self, *_):
-        self._listener.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _accept(self, reader, writer):
-        self._tasks.add(asyncio.create_task(self._serve(reader, writer)))
-
-    async def _serve(self, reader, writer):
-        answers, requests = await asyncio.open_unix_connection(self._server.socket)
-        doomed = asyncio.Event()
-        there = asyncio.create_task(self._requests(reader, requests, doomed))
-        back = asyncio.create_task(self._replies(answers, writer, doomed))
-        try:
-            await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (there, back):
-                task.cancel()
-            for end in (requests, writer):
-                end.close()
-
-    async def _requests(self, reader, writer, doomed):
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(65536):
-                if self.lose_reply_to is not None and self.lose_reply_to in data:
-                    self.lose_reply_to = None
-                    doomed.set()
-                writer.write(data)
-                await writer.drain()
-
-    async def _replies(self, reader, writer, doomed):
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(65536):
-                if self.lose_replies or doomed.is_set():
-                    self.lost += 1
-                    return
-                writer.write(data)
-                await writer.drain()
-
-
 @pytest.fixture
-def wire(server, stack, unique):
-    """A `Wire` to the server; ``async with`` opens it."""
+def wire(server):
+    """A `Wire` to the server, on a socket."""
     if not hasattr(server, "socket"):
         pytest.skip("a wire leads to one server")
     directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
-    stack.callback(shutil.rmtree, directory)
-    return Wire(server, directory / "s")
+    made = Wire(server.socket, directory / "s")
+    made.start()
+    yield made
+    made.stop()
+    shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="session")

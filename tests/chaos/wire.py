@@ -31,6 +31,8 @@ class _Line:
     ends: object
     name: str = ""
     chunks: int = field(default=0)
+    doomed: bool = False
+    """Whether what the server answers next is lost."""
 
     def listen(self, data):
         """Learn the name of who sends *data*."""
@@ -46,17 +48,21 @@ class _Line:
 class Wire:
     """Forwards connections to a port on loopback to *target*.
 
-    That is the path of a unix socket, or another port on loopback.
+    That is the path of a unix socket, or another port on loopback. With *socket* it
+    listens on that path.
     """
 
-    def __init__(self, target):
-        self._target = target
+    def __init__(self, target, socket=None):
+        self._target, self._socket = target, socket
         self.delay = 0.0
         """Seconds by which every byte of a node is late, in each direction."""
         self.delays = {}
         """The same for one client, by its name."""
         self.hear = lambda data: None
         """Called with what clients send, in the wire's thread, before it goes on."""
+        self.loses = None
+        """Bytes; what is answered to the next that has these in it is lost."""
+        self.lost = 0
         self.port = 0
         self._lines = set()
         self._ready = threading.Event()
@@ -67,6 +73,8 @@ class Wire:
     @property
     def url(self):
         """Where nodes connect to."""
+        if self._socket:
+            return f"unix://{self._socket}"
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self):
@@ -102,8 +110,11 @@ class Wire:
     async def _serve(self):
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.Event()
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
+        if self._socket:
+            server = await asyncio.start_unix_server(self._accept, self._socket)
+        else:
+            server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+            self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._end.wait()
         server.close()
@@ -168,8 +179,14 @@ class Wire:
                 if listen:
                     line.listen(data)
                     self.hear(data)
+                    if self.loses is not None and self.loses in data:
+                        self.loses, line.doomed = None, True
+                elif line.doomed and data:
+                    self.lost += 1
+                    break
                 late.put_nowait((self._loop.time() + self._delay_of(line), data))
-            await sending
+            if not line.doomed:
+                await sending
         finally:
             sending.cancel()
             with suppress(asyncio.CancelledError, OSError):

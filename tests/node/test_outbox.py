@@ -43,35 +43,33 @@ async def test_only_queues_that_were_empty_are_reported_as_ready(
 
 
 async def test_pushes_sent_again_after_a_lost_reply_are_queued_once(
-    parts_on, start, new_push, connect, wire, until
+    parts_on, start, new_push, connect, wire
 ):
-    async with wire:
-        node = parts_on(connect(wire))
-        start(node.outbox.run())
-        await node.push(0, new_push(b"seen"))
-        node.became_ready.clear()
-        wire.lose_replies = True
-        pushes = [
-            new_push(b"forced", queue_key="b.example", mode=FORCE),
-            new_push(b"marked", mode=MARK),
-            new_push(b"seen"),
-            new_push(b"new"),
-        ]
-        for push in pushes:
-            node.outbox.put(0, push)
-        await until(lambda: wire.lost, "the loss")
-        wire.lose_replies = False
-        await node.outbox.flush()
+    node = parts_on(connect(wire))
+    start(node.outbox.run())
+    await node.push(0, new_push(b"seen"))
+    node.became_ready.clear()
+    wire.loses = b"EVALSHA"
+    pushes = [
+        new_push(b"forced", queue_key="b.example", mode=FORCE),
+        new_push(b"marked", mode=MARK),
+        new_push(b"seen"),
+        new_push(b"new"),
+    ]
+    for push in pushes:
+        node.outbox.put(0, push)
+    await node.outbox.flush()
+    assert wire.lost == 1
 
-        assert await node.items(0, "0:b.example") == [b"0forced"]
-        assert await node.items(0) == [b"0seen", b"0marked", b"0new"]
-        assert len(node.verdicts) == 5
-        assert (0, "0:b.example") in node.became_ready
-        await node.push(0, new_push(b"forced", queue_key="b.example", mode=FORCE))
-        assert (await node.scan(0)).pushed == 5
-        assert not await node.store.call(
-            Call.command("EXISTS", node.keys.partition(0).forced)
-        )
+    assert await node.items(0, "0:b.example") == [b"0forced"]
+    assert await node.items(0) == [b"0seen", b"0marked", b"0new"]
+    assert len(node.verdicts) == 5
+    assert (0, "0:b.example") in node.became_ready
+    await node.push(0, new_push(b"forced", queue_key="b.example", mode=FORCE))
+    assert (await node.scan(0)).pushed == 5
+    assert not await node.store.call(
+        Call.command("EXISTS", node.keys.partition(0).forced)
+    )
 
 
 async def test_resend_repeats_the_last_stored_pushes_each_time(

@@ -17,17 +17,16 @@ URLS = [b"https://a.example/%d" % n for n in range(3)]
 
 @pytest.mark.one_server("a wire leads to one server")
 async def test_a_seed_whose_reply_is_lost_is_queued_once(wire, crawl, new_push, db):
-    async with wire:
-        store = BlockingStore.from_settings({"REDIS_URL": wire.url})
-        store._servers.repeats = 5  # as on a cluster, and with a Sentinel
-        seeder = await asyncio.to_thread(Seeder, store, crawl, SHAPE)
-        await asyncio.to_thread(seeder.push, [(0, new_push(URLS[0]))])
-        wire.lose_reply_to = URLS[1]
-        forced = new_push(URLS[2], mode=FORCE)
-        pushes = [(0, new_push(URLS[1])), (0, forced), (0, new_push(URLS[0]))]
-        await asyncio.to_thread(seeder.push, pushes)
-        await asyncio.to_thread(seeder.leave)
-        await asyncio.to_thread(store.close)
+    store = BlockingStore.from_settings({"REDIS_URL": wire.url})
+    store._servers.repeats = 5  # as on a cluster, and with a Sentinel
+    seeder = await asyncio.to_thread(Seeder, store, crawl, SHAPE)
+    await asyncio.to_thread(seeder.push, [(0, new_push(URLS[0]))])
+    wire.loses = URLS[1]
+    forced = new_push(URLS[2], mode=FORCE)
+    pushes = [(0, new_push(URLS[1])), (0, forced), (0, new_push(URLS[0]))]
+    await asyncio.to_thread(seeder.push, pushes)
+    await asyncio.to_thread(seeder.leave)
+    await asyncio.to_thread(store.close)
 
     assert wire.lost == 1
     keys = crawl.partition(0)
