@@ -98,13 +98,15 @@ def test_the_least_limit_of_a_control_group_counts(tmp_path, monkeypatch):
 
 
 async def test_a_loop_that_is_blocked_is_late(until):
-    made = ProcessStats({})
+    now = [1_000.0]
+    made = ProcessStats({}, clock=lambda: now[0])
     running = asyncio.create_task(made.run())
     await until(lambda: made._late)
 
-    time.sleep(0.6)  # noqa: ASYNC251 (what a callback does that should not)
-    await until(lambda: made.report([])["lag_ms"] >= 300)
+    now[0] += process_stats.TURN + 0.6
+    await until(lambda: made.report([])["lag_ms"])
 
+    assert made.report([])["lag_ms"] == pytest.approx(600, abs=1)
     running.cancel()
 
 

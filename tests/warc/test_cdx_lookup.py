@@ -262,6 +262,24 @@ def test_a_server_that_says_nothing_is_waited_for_once_and_then_left_alone(
     assert caplog.text.count("is not asked for 60 s") == 1
 
 
+@pytest.mark.parametrize(("late", "found"), [(0.0, 1), (31.0, 0)])
+def test_an_answer_that_comes_too_slowly_is_none(api, cdx, monkeypatch, late, found):
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(cdxserver, "time", clock)
+
+    def drip(handler):
+        now[0] += late
+        body = ndjson().encode()
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    api.answer = drip
+    assert len(cdx().lookup([wanted()])) == found
+
+
 def test_a_server_is_asked_again_after_a_pause_that_grows(
     api, cdx, caplog, monkeypatch
 ):
