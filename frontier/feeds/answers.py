@@ -56,6 +56,7 @@ from frontier.feeds.rounds import (
 from frontier.seen.config import pack
 from frontier.session.session import session_of
 from frontier.status.validate import printable
+from frontier.store.calls import batches
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -276,8 +277,7 @@ class Answers:
         every, ours = list(pages), [r for r in requests if not r.dont_filter]
         node, site = self._session.node, place.site
         tried: list[bytes] = []
-        for first in range(0, len(every), MOST_IDS):
-            some = every[first : first + MOST_IDS]
+        for some in batches(every, MOST_IDS):
             claim = claim_call(node.keys, site, place.number, place.feed, some)
             letters = await node.answer(claim)
             for key, letter in zip(some, letters.decode(), strict=True):

@@ -27,7 +27,7 @@ from email.utils import parsedate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import NotAFeed, WorkerFailed
-from frontier.urls.sitemaps import iso_date
+from frontier.urls.sitemaps import clauses, iso_date
 from frontier.urls.split import split, web_url
 
 if TYPE_CHECKING:
@@ -132,8 +132,7 @@ def parse(body: bytes, content_type: str, url: str) -> ParsedFeed:
     items = [make(entry, url, faults) for entry in entries]
     tags = [] if is_json else _ITEM.findall(body)
     is_cut = bool(tags) and not tags[-1][0] and not tags[-1][1].endswith(b"/")
-    said = [f"{count:,} {what}" if count else what for what, count in faults.items()]
-    return ParsedFeed(items, said, is_cut)
+    return ParsedFeed(items, clauses(faults), is_cut)
 
 
 def _of_xml(

@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgpack
 
 from frontier.seen.config import pack
+from frontier.store.calls import NOW
 from frontier.store.client import Argument, Call
+from frontier.store.keys import CrawlKeys, is_same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from frontier.feeds.model import Site
-    from frontier.store.keys import CrawlKeys
 
 MOST_IDS = 500
 """Ids per call of a script."""
@@ -152,25 +153,15 @@ def end_call(keys: CrawlKeys, name: str) -> Call:
     return Call.to("site_update", [keys.sites(), keys.site(name)], args)
 
 
-class Due(NamedTuple):
-    """The sites to look at."""
-
-    now: int
-    """Time of the server in ms since the Unix epoch."""
-    next: int
-    """When the next site will be due, in ms; -1 if none will."""
-    names: list[str]
-
-
 def due_call(keys: CrawlKeys, most: int) -> Call:
-    """The call for at most *most* sites that are due; `due_of` reads its reply."""
-    return Call.to("sites_due", [keys.sites(), keys.meta()], [most, keys.born])
+    """The call for at most *most* sites that are due, the longest first.
 
-
-def due_of(reply: list[bytes]) -> Due:
-    """What the *reply* to `due_call` says."""
-    now, later, *names = reply
-    return Due(int(now), int(later), [name.decode() for name in names])
+    It replies with their names, and with the name of the first site and when that is
+    due, in ms; or with ``None`` if the crawl is not open.
+    """
+    is_open = [*is_same(keys), (("HGET", keys.meta(), "state"), "open")]
+    due = ("ZRANGEBYSCORE", keys.sites(), "-inf", NOW, "LIMIT", 0, most)
+    return Call.txn(is_open, [due, ("ZRANGE", keys.sites(), 0, 0, "WITHSCORES")])
 
 
 class Taken(NamedTuple):

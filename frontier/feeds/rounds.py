@@ -34,7 +34,6 @@ from frontier.feeds.round_state import (
     FeedRecord,
     Taken,
     due_call,
-    due_of,
     end_call,
     feed_field,
     note_call,
@@ -192,20 +191,21 @@ class Rounds(Emitter):
         if self._node.controls.paused or self._node.outbox.pending > MAX_PENDING:
             return PAUSE
         reply = await self._node.answer(due_call(self._keys, TAKEN))
-        due = due_of(reply)
-        if due.now >= self._node.end_of_crawl.until:
+        due, first = reply or ((), ())
+        now = self._node.clock()
+        if now >= self._node.end_of_crawl.until:
             logger.info("no further round begins: FRONTIER_RECRAWL_UNTIL has passed")
             self.stop()
         look_ms = int(self._node.config.lease_ttl * 1000)
-        for name in due.names:
+        for name in map(bytes.decode, due):
             if self._stopped.is_set():
                 break
             reply = await self._node.answer(take_call(self._keys, name, look_ms))
             if taken := taken_of(reply):
                 await self._emit(name, taken)
-        if due.names:
+        if due:
             return LEAST_PAUSE
-        wait = (due.next - due.now) / 1000 if due.next >= 0 else PAUSE
+        wait = (float(first[1]) - now) / 1000 if first else PAUSE
         return min(max(wait, LEAST_PAUSE), PAUSE)
 
     async def _emit(self, name: str, taken: Taken) -> None:

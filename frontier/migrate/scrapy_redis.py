@@ -228,11 +228,10 @@ def request_of(data: bytes) -> dict[str, Any]:
     priority = found.get("priority") or 0
     try:
         found["priority"] = int(priority)
+        is_one = found["priority"] == priority and abs(priority) <= MAX_PRIORITY
     except (TypeError, ValueError, OverflowError):
-        raise ItemFault(
-            f"its priority {priority} is not a whole number, or is too large", found
-        ) from None
-    if found["priority"] != priority or abs(priority) > MAX_PRIORITY:
+        is_one = False
+    if not is_one:
         raise ItemFault(
             f"its priority {priority} is not a whole number, or is too large", found
         )

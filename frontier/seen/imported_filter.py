@@ -23,6 +23,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import InvalidURL, KeyDamaged
+from frontier.store.calls import batches
 from frontier.store.client import Call
 from frontier.urls.canon.rulesets import SCRAPY, named
 from frontier.urls.fingerprint import canonical, seen_hash
@@ -57,8 +58,7 @@ def about_call(keys: CrawlKeys) -> Call:
 
 def add_calls(keys: CrawlKeys, marks: Sequence[int]) -> Iterator[Call]:
     """The calls that add *marks*; their replies say how many were new to the set."""
-    for first in range(0, len(marks), MAX_ADDED):
-        some = marks[first : first + MAX_ADDED]
+    for some in batches(marks, MAX_ADDED):
         yield Call.command("SADD", keys.imported(), *some)
 
 

@@ -116,9 +116,8 @@ class SeenMemoryLimit:
 
     async def _delete(self, number: int, era: int, buckets: int) -> None:
         keys = self._keys.partition(number)
-        for first in range(0, buckets, MAX_KEYS):
-            last = min(first + MAX_KEYS, buckets)
-            names = [keys.bucket(era, n) for n in range(first, last)]
+        for numbers in batches(range(buckets), MAX_KEYS):
+            names = [keys.bucket(era, number) for number in numbers]
             await self._outage_retry.answer(Call.command("UNLINK", *names))
         await self._outage_retry.answer(Call.command("HDEL", keys.seen, "old"))
 

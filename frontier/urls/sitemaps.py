@@ -26,6 +26,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -47,6 +48,7 @@ LONGEST_DATE = 100
 MANY = 2_000
 """Entries that are yielded at a time."""
 REST = "the rest is left out"
+BAD_URLS = "of its URLs are none of http(s)"
 GZIP = b"\x1f\x8b"
 _ITEMS = {
     "urlset": "url",
@@ -112,8 +114,19 @@ def read_sitemap(
         yield {"is_index": sitemap.is_index, "entries": part}
         count += len(part)
     if next(found, None) is not None:
-        sitemap.faults.append(f"has more than {MOST_URLS:,} URLs; {REST}")
-    yield {"faults": sitemap.all_faults(), "refused": len(sitemap.refused)}
+        sitemap.faults[f"has more than {MOST_URLS:,} URLs; {REST}"] = 0
+    faults = clauses(sitemap.faults)
+    if sitemap.refused:
+        faults.append(
+            f"names {len(sitemap.refused):,} URLs of hosts that it does not speak "
+            f"for, first {sitemap.refused[0][:200]}"
+        )
+    yield {"faults": faults, "refused": len(sitemap.refused)}
+
+
+def clauses(faults: Counter[str]) -> list[str]:
+    """*faults* of a document, each after its number if it is counted."""
+    return [f"{count:,} {what}" if count else what for what, count in faults.items()]
 
 
 def sitemap_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -125,28 +138,12 @@ class _Sitemap:
     """One sitemap at *url*, which may name URLs of *hosts*."""
 
     def __init__(self, url: str, hosts: frozenset[str]) -> None:
-        self.faults: list[str] = []
+        self.faults = Counter[str]()
+        """What is wrong, and how often; 0 if that is not counted."""
         self.refused: list[str] = []
         self.is_index = False
         self._url = url
         self._hosts = hosts
-        self._bad_dates = self._bad_urls = self._others = 0
-
-    def all_faults(self) -> list[str]:
-        """What is wrong, as clauses, once everything has been read."""
-        if self.refused:
-            self.faults.append(
-                f"names {len(self.refused):,} URLs of hosts that it does not speak "
-                f"for, first {self.refused[0][:200]}"
-            )
-        if self._others:
-            kind = "an index: its <url>" if self.is_index else "a list: its <sitemap>"
-            self.faults.append(f"is {kind} elements are not read ({self._others:,})")
-        if self._bad_urls:
-            self.faults.append(f"{self._bad_urls:,} of its URLs are none of http(s)")
-        if self._bad_dates:
-            self.faults.append(f"{self._bad_dates:,} of its dates cannot be read")
-        return self.faults
 
     def entries(self, body: bytes) -> Iterator[Entry]:
         """The entries of *body*, as they are written there."""
@@ -162,10 +159,10 @@ class _Sitemap:
                     while len(made) <= MOST_BYTES and (part := file.read1()):
                         made += part
             except (OSError, EOFError, zlib.error) as error:
-                self.faults.append(f"its gzip is cut or damaged: {error}")
+                self.faults[f"its gzip is cut or damaged: {error}"] = 0
             body = bytes(made)
         if len(body) > MOST_BYTES:
-            self.faults.append(f"has more than {MOST_BYTES:,} bytes; {REST}")
+            self.faults[f"has more than {MOST_BYTES:,} bytes; {REST}"] = 0
         return body[:MOST_BYTES]
 
     def checked(self, entry: Entry) -> Entry | None:
@@ -176,20 +173,20 @@ class _Sitemap:
         if url:
             self.refused.append(url)
         else:
-            self._bad_urls += 1
+            self.faults[BAD_URLS] += 1
         return None
 
     def lines(self, body: bytes) -> Iterator[Entry]:
         if not body.strip():
-            self.faults.append("is empty")
+            self.faults["is empty"] = 0
         elif self.faults:  # it is cut, and half a line is another URL
             body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
         for line in _LINE.finditer(body.removeprefix(b"\xef\xbb\xbf")):
             text = line[0].strip()[: LONGEST_URL + 1].decode("utf-8", "replace")
             if text.lower().startswith(("http://", "https://")):
                 yield text, None
-            else:
-                self._bad_urls += bool(text)
+            elif text:
+                self.faults[BAD_URLS] += 1
 
     def elements(self, body: bytes) -> Iterator[Entry]:
         if b"\0" not in body[:100]:  # in UTF-16 they are halves of characters
@@ -210,7 +207,9 @@ class _Sitemap:
                 if not item:
                     return
                 name = local_name(element)
-                self._others += {name, item} == _OF_MAPS
+                if {name, item} == _OF_MAPS:
+                    kind = "an index" if self.is_index else "a list"
+                    self.faults[f"<{name}> elements in {kind} are not read"] += 1
                 if name == item:
                     if (entry := self._entry(element)) is not None:
                         yield entry
@@ -219,21 +218,21 @@ class _Sitemap:
                         before.getparent().remove(before)
                     element.clear()
         except etree.XMLSyntaxError as error:
-            self.faults.append(f"is malformed: {error.msg}"[:300])
+            self.faults[f"is malformed: {error.msg}"[:300]] = 0
         else:
             for fault in parsed.error_log[:1]:
-                self.faults.append(f"is malformed: {fault.message}"[:300])
+                self.faults[f"is malformed: {fault.message}"[:300]] = 0
 
     def _item_of(self, tree: Any) -> str:
         """The name of the items of *tree*; empty if it is not a sitemap's."""
         name, dtd = local_name(tree.getroot()), tree.docinfo.internalDTD
         if dtd is not None and dtd.entities():
             said = "declares entities: they are left in its URLs as they are written"
-            self.faults.append(said)
+            self.faults[said] = 0
         self.is_index = name == "sitemapindex"
         if name not in _ITEMS:
             kind = "an HTML page" if name == "html" else f"<{name[:50]}>"
-            self.faults.append(f"is {kind}, and no sitemap")
+            self.faults[f"is {kind}, and no sitemap"] = 0
         return _ITEMS.get(name, "")
 
     def _entry(self, item: Any) -> Entry | None:
@@ -265,7 +264,7 @@ class _Sitemap:
                 written = parsedate_to_datetime(written).isoformat()
             return iso_date(written).isoformat()
         except (ValueError, OverflowError):
-            self._bad_dates += 1
+            self.faults["of its dates cannot be read"] += 1
             return None
 
 

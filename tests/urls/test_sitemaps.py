@@ -58,7 +58,7 @@ def test_an_entry_that_is_its_url_names_it():
     assert urls == ["http://a.example/1?a=1&b=2", "http://a.example/2.xml.gz"]
     assert (kinds, faults) == (
         {True},
-        ["is an index: its <url> elements are not read (1)"],
+        ["1 <url> elements in an index are not read"],
     )
 
 
