@@ -14,10 +14,10 @@ What always holds:
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import logging
+import math
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from scrapy import FormRequest, Request, Spider, signals
 from typing_extensions import override
 
 from frontier.cluster.seed_lock import YOURS, SeedLock
-from frontier.errors import FrontierError
 from frontier.requests.stored_request import Allowed
 from frontier.scrapy_internals import wake_engine
 from frontier.session.emitter import PAUSE, Emitter
@@ -66,10 +65,9 @@ class StartFeed(Emitter):
         self._kind = next(asked, "list")
         list_id = f"feed-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         self._lock = SeedLock(node.keys, list_id, node.config.node_id)
-        self._since = self._waits_from = -1.0
+        self._since = self._waits_from = math.inf
         """Since when the node has started nothing, and since when it has waited."""
         self._is_last = self._told_why = False
-        self._asking: asyncio.Task[None] | None = None
         logger.info("start URLs are taken from the %s %r", self._kind, key)
         self.start_looking(crawler, node)
 
@@ -84,46 +82,35 @@ class StartFeed(Emitter):
             self._is_last = False
         if self._is_last:
             logger.info("no start URL came for long enough; the crawl stays open")
-            return True
-        most = int(getattr(self._spider, "max_idle_time", 0) or 0)
-        is_asked = self._asking is not None and not self._asking.done()
-        if 0 < most <= time.monotonic() - self._waits_from and not is_asked:
-            self._asking = asyncio.create_task(self._ask_whether_to_stay(since))
-        return False
+        return self._is_last
 
-    async def _ask_whether_to_stay(self, since: float) -> None:
-        """Close if nothing in the crawl is left anywhere; else wait as long again."""
-        nothing_left = await self._nothing_left()
-        if self._since != since:
-            return
-        if nothing_left:
-            self._is_last = True
-            wake_engine(self._crawler)
-            return
-        self._waits_from = time.monotonic()
-        if not self._told_why:
-            self._told_why = True
-            logger.info(
-                "this node has nothing to do, and waits: start URLs are left, or "
-                "pages are queued or under way on other nodes"
-            )
-
-    async def _nothing_left(self) -> bool:
-        """Whether there is no entry, and nothing to do for any node of the crawl.
+    async def _rest(self) -> None:
+        """Close if nothing in the crawl is left anywhere; else wait as long again.
 
         What another node has may lead to more, and falls to this one if that node dies.
         """
-        try:
-            if not self.is_over and await self._count():
-                return False
-            return await self._node.end_of_crawl.nothing_left()
-        except FrontierError:  # the node finds out by itself
-            return False
+        most, since = int(getattr(self._spider, "max_idle_time", 0) or 0), self._since
+        if not 0 < most <= time.monotonic() - self._waits_from:
+            return
+        nothing_left = await self._node.end_of_crawl.nothing_left()
+        if self._since != since:
+            return
+        self._waits_from = time.monotonic()
+        if nothing_left:
+            self._is_last = True
+            wake_engine(self._crawler)
+        elif not self._told_why:
+            self._told_why = True
+            logger.info(
+                "this node has nothing to do, and waits: "
+                "pages are queued or under way on other nodes"
+            )
 
     @override
     async def look(self) -> float:
         """Take the entries that are there; return the seconds until the next look."""
         if not await self._count():
+            await self._rest()
             return PAUSE
         state, _ = self._lock.read(await self._node.run(self._lock.hold_calls(0)))
         if state != YOURS:
