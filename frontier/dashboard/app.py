@@ -8,7 +8,6 @@ import functools
 import json
 import logging
 import socket
-import time
 from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -207,7 +206,7 @@ class _Application:
             if not result.is_current:
                 text, code = _failure(result.error)
                 return PlainTextResponse(f"{text}\n", code)
-        chosen, left_out = exported(index.view.crawls, time.time() * 1000)
+        chosen, left_out = exported(index.view.crawls, index.view.taken_ms)
         names = [crawl.crawl_id for crawl in chosen]
         results = await asyncio.gather(*map(self.looks.newest, names))
         seen = [result.view.crawl for result in results if result.is_current]

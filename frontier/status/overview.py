@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from frontier.errors import KeyDamaged
 from frontier.model import frozen
 from frontier.status.snapshot import DAMAGED, Nodes, known, list_crawls, node_calls
 from frontier.status.validate import printable, text, whole
+from frontier.store.calls import milliseconds
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
 
@@ -87,6 +88,8 @@ class Overview:
     """The paces of crawls, by id; crawls that were not looked at yet are missing."""
     collections: tuple[CollectionSize, ...]
     """By name."""
+    taken_ms: int
+    """When it was looked at, on the store's clock."""
     unnamed: int = 0
     """Collections beyond those that are named."""
 
@@ -98,7 +101,7 @@ class OverviewWatch:
         self,
         store: BlockingStore,
         namespace: str,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._store = store
         self._namespace = namespace
@@ -114,7 +117,8 @@ class OverviewWatch:
         """
         store = self._store
         registry = RegistryKeys(self._namespace).collections()
-        (members,) = store.run([Call.command("SMEMBERS", registry)], tolerant=True)
+        calls = [Call.command("SMEMBERS", registry), Call.command("TIME")]
+        members, time = store.run(calls, tolerant=True)
         names = sorted({*known(members, ()), b""})
         sizes = [_size(store, name.decode("utf-8", "replace")) for name in names[:MOST]]
         crawls = tuple(list_crawls(store, self._namespace))
@@ -123,6 +127,7 @@ class OverviewWatch:
             crawls=crawls,
             paces={crawl_id: pace for (crawl_id, _), (_, pace) in self._paces.items()},
             collections=tuple(one for one in sizes if one.name or not _is_empty(one)),
+            taken_ms=milliseconds(time),
             unnamed=max(0, len(names) - MOST),
         )
 

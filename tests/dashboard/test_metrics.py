@@ -105,6 +105,17 @@ def test_a_crawl_that_ended_long_ago_is_not_exported(page, crawl_of, db):
     assert found[("frontier_crawls_left_out",)] == 0
 
 
+def test_the_clock_of_the_store_says_how_long_ago_a_crawl_has_ended(
+    page, crawl_of, db, monkeypatch
+):
+    keys, now = crawl_of("news"), int(db("TIME")[0]) * 1000
+    db("HSET", keys.meta(), "state", "finished", "finished_ms", now)
+    monkeypatch.setattr("time.time", lambda: 1e10)
+
+    found = values(page().ask("/metrics")[1])
+    assert ("frontier_crawl_pages_total", "news-1") in found
+
+
 def test_figures_that_are_not_of_now_are_no_figures(page, crawl_of, own_server):
     from frontier.store.client import BlockingStore
 
