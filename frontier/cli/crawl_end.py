@@ -71,6 +71,7 @@ def end(given: EndOptions) -> Shown:
         frontier crawl end --crawl news-7 --discard --yes
     """
     from frontier.cluster.endings import cancel, close
+    from frontier.collection.rounds import Collection
     from frontier.collection.summary import uncommitted_in
     from frontier.node.remove_crawl import remove_frontier as remove
     from frontier.status.snapshot import snapshot
@@ -86,8 +87,9 @@ def end(given: EndOptions) -> Shown:
         if given.discard:
             was_open, live = cancel(store, keys)
             state = "discarded" if was_open else "was discarded before"
-            if not live:
-                _forget_payloads(store, given.collection, given.crawl)
+            if not live:  # nobody else does what the last node would have done
+                for name in {given.collection, *uncommitted_in(store, keys)}:
+                    Collection(store, name, given.crawl, revisits=False).cancel()
         else:
             state = "ended" if close(store, keys) else "had ended before"
             waiting = uncommitted_in(store, keys)
@@ -147,13 +149,6 @@ def _left(crawl_id: str, waiting: list[str], live: int) -> list[str]:
             "otherwise its payloads stay until the next crawl of the collection"
         )
     return notes
-
-
-def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> None:
-    """Do what the last node of a canceled crawl does, as no node is left."""
-    from frontier.collection.rounds import Collection
-
-    Collection(store, collection, crawl_id, revisits=False).cancel()
 
 
 def delete(given: DeleteOptions) -> Shown:

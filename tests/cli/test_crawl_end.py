@@ -68,7 +68,7 @@ async def test_a_crawl_in_use_or_not_committed_is_refused_and_one_cut_off_is_lis
 ):
     keys, named = await ended()
     where = named[:4]
-    db("HSET", keys.nodes(), "n1", f"{int(db('TIME')[0]) * 1000} 1 0 abc")
+    db("HSET", keys.nodes(), "n1", f"{int(db('TIME')[0]) * 1000} 1 0 abc 1 600000")
     lives = frontier("crawl", "delete", *named, "--yes")
     assert lives.returncode == 5
     assert "n1" in lives.stderr
@@ -109,6 +109,18 @@ async def test_a_close_says_who_commits(ended, frontier, db, unique, uncommitted
     assert done.returncode == 0
     command = f"frontier collection commit --crawl site-1 --collection {unique}"
     assert command in done.stderr
+
+
+async def test_what_is_discarded_is_forgotten_in_the_collection_that_it_is_in(
+    ended, frontier, db, uncommitted
+):
+    keys, named = await ended()
+    db("HSET", keys.meta(), "state", "open")
+    within = uncommitted(keys)
+
+    done = frontier("crawl", "end", *named, "--discard", "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert db("SMEMBERS", within.uncommitted()) in (set(), [])
 
 
 @pytest.mark.parametrize(
