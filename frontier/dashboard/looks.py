@@ -31,8 +31,9 @@ logger = logging.getLogger(__name__)
 
 EVERY = 1.0
 """Seconds between two looks at a crawl."""
-MOST = 16
-"""Crawls, and other things, of which something is kept."""
+MOST = 32
+"""Crawls, and other things, of which something is kept: eleven of a scrape, and a crawl
+for each of twenty viewers. Of one that is not kept, all is read each time."""
 PATIENCE = 15.0
 """Seconds for which a request waits for a look."""
 

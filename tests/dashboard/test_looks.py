@@ -9,6 +9,7 @@ import pytest
 from frontier.dashboard import looks
 from frontier.dashboard.looks import Looks
 from frontier.errors import FrontierError
+from frontier.metrics.crawl import MOST
 
 SOON = 60.0
 
@@ -39,6 +40,23 @@ def test_concurrent_requests_share_a_look_and_a_later_one_gets_a_new(monkeypatch
 
     assert together == {0}
     assert later.view == 1
+
+
+def test_ten_viewed_crawls_and_what_a_scrape_asks_for_are_each_watched_once():
+    watched = []
+
+    def watch(name):
+        watched.append(name)
+        return str, lambda *_: {}
+
+    async def twice():
+        made = Looks(watch)
+        sights = [*range(10), *range(100, 100 + 3 + MOST)]
+        for name in sights * 2:
+            await made.newest(f"{name}")
+        return len(sights)
+
+    assert asyncio.run(twice()) == len(watched)
 
 
 @pytest.mark.parametrize("part", ["look", "render"])
