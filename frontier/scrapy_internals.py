@@ -171,7 +171,6 @@ class Spiders(NamedTuple):
     """Scrapy's own way to call a spider."""
 
     call: Call
-    handle: Handle
     on_error: Callable[..., Any]
     """Handles an exception that a spider has raised."""
     process: Callable[..., Awaitable[None]]
@@ -761,7 +760,6 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
     scraper = _engine(crawler).scraper
     before = Spiders(
         scraper.call_spider_async,
-        scraper.handle_spider_output_async,
         scraper.handle_spider_error,
         scraper.start_itemproc_async,
     )
@@ -782,19 +780,6 @@ def stand_before_spider_errors(
         return before(failure, *args, **named)
 
     scraper.handle_spider_error = handle
-
-
-def stand_before_pipelines(
-    crawler: Crawler, awaited: Callable[[Coroutine[Any, Any, None]], Any]
-) -> None:
-    """Have *awaited* called with the coroutine that sends an item through pipelines."""
-    scraper = _engine(crawler).scraper
-    before = scraper.start_itemproc_async
-
-    def begin(*args: Any, **named: Any) -> Any:
-        return awaited(before(*args, **named))
-
-    scraper.start_itemproc_async = begin
 
 
 def tell_of_items_by(crawler: Crawler, signals: Callable[[Any], Any]) -> None:

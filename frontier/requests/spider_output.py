@@ -54,6 +54,7 @@ from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Response
 from scrapy.signalmanager import SignalManager
 from scrapy.spidermiddlewares.depth import DepthMiddleware
+from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.defer import aiter_errback, ensure_awaitable
 from scrapy.utils.python import global_object_name
 from typing_extensions import override
@@ -62,7 +63,6 @@ from frontier.node.context import Tasks
 from frontier.scrapy_internals import (
     spider_middlewares,
     stand_before_outcomes,
-    stand_before_pipelines,
     stand_before_spider,
     tell_of_items_by,
 )
@@ -159,17 +159,6 @@ class Marks:
             return await what
         return await self._watchdog.awaited(record, what)
 
-    def output(self, output: Any, request: Request) -> Any:
-        """*output* of *request*'s callback, in view of the watchdog as it is taken."""
-        record = self._record(request)
-        if record is None:
-            return output
-        if isinstance(output, AsyncIterator):
-            return self._watchdog.aiterated(record, output)
-        if isinstance(output, Iterable):
-            return self._watchdog.iterated(record, output)
-        return output
-
     async def processing(self, doing: Coroutine[Any, Any, None]) -> None:
         """Await *doing*, which sends items of `PARENT` through the pipelines."""
         await self.awaited(doing, PARENT.get())
@@ -212,10 +201,8 @@ class SpiderOutput:
         self._marks = marks
         stand_before_outcomes(crawler, PARENT.set)
         before = stand_before_spider(crawler, self.call, self.handle)
-        self._call, self._handle, self._on_error, self._process = before
+        self._call, self._on_error, self._process = before
         tell_of_items_by(crawler, _item_signals)
-        if marks is not None:  # for what does not come through `handle`
-            stand_before_pipelines(crawler, marks.processing)
         self._most_items = max(1, settings.getint("CONCURRENT_ITEMS"))
 
     def change_depth(self, most: int) -> None:
@@ -263,19 +250,12 @@ class SpiderOutput:
     async def handle(self, output: Any, request: Request, response: Any) -> None:
         """Schedule the requests of *output*, and send its items through pipelines."""
         PARENT.set(request)
-        if not isinstance(output, AsyncIterator):
-            await self._as_scrapy(_named(output, request), request, response)
-            return
+        if not isinstance(output, AsyncIterator):  # an errback's
+            output = as_async_generator(output)
         handling = self._hand_on(output, request, response)
         if self._marks is not None:
             handling = self._marks.awaited(handling, request)
         await handling
-
-    async def _as_scrapy(self, output: Any, request: Request, response: Any) -> None:
-        """Have Scrapy do it."""
-        if self._marks is not None:
-            output = self._marks.output(output, request)
-        await self._handle(output, request, response)
 
     async def _hand_on(
         self, output: AsyncIterator[Any], request: Request, response: Any
@@ -417,16 +397,6 @@ def _logged(error: Exception, receiver: Any, spider: Any) -> Exception:
 def _item_signals(before: Any) -> Any:
     """Our replacement for *before*, unless that is a project's own."""
     return ItemSignals(before.sender) if type(before) is SignalManager else before
-
-
-def _named(output: Iterable[Any], request: Request) -> Iterator[Any]:
-    """*output* of *request*'s callback; `PARENT` is that request as it is taken.
-
-    Scrapy takes it in a timer, in the context of whoever set that.
-    """
-    for one in output:
-        PARENT.set(request)
-        yield one
 
 
 def _is_others(middleware: Any) -> bool:

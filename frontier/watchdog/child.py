@@ -30,14 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from frontier.watchdog.memory import EMPTY, Memory, Running, packed
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterator,
-        Awaitable,
-        Coroutine,
-        Generator,
-        Iterable,
-        Iterator,
-    )
+    from collections.abc import Awaitable, Coroutine, Generator
 
     from frontier.cluster.membership import Membership
     from frontier.queue.reserve import Ran
@@ -251,31 +244,6 @@ class Watchdog:
     def awaited(self, record: bytes, what: Coroutine[Any, Any, R]) -> Awaitable[R]:
         """*what*, with each of its steps shown as running."""
         return _Awaited(self, record, what)
-
-    def iterated(self, record: bytes, what: Iterable[R]) -> Iterator[R]:
-        """`awaited` for an iterable."""
-        steps = iter(what)
-        while True:
-            before = self.enter(record)
-            try:
-                made = next(steps)
-            except StopIteration:
-                return
-            finally:
-                self.leave(before)
-            yield made
-
-    async def aiterated(
-        self, record: bytes, what: AsyncIterator[R]
-    ) -> AsyncIterator[R]:
-        """`awaited` for an asynchronous iterator."""
-        steps = what.__aiter__()
-        while True:
-            try:
-                made = await _Awaited(self, record, steps.__anext__())
-            except StopAsyncIteration:
-                return
-            yield made
 
 
 class _Awaited:
