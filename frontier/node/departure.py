@@ -72,6 +72,8 @@ class Leaving:
         """Set when the node no longer waits for what is done to be stored."""
         self._reason = ""
         """Why it gave up, for the log."""
+        self._began = math.inf
+        """When it began to leave; infinity before."""
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -87,34 +89,32 @@ class Leaving:
     async def _watch(self) -> None:
         """Give up when one of them has failed for `CLOSE_TIMEOUT`.
 
-        Then nothing is acked any more. Items of pages in flight, which wait for a
-        record, are told that it will not be written.
+        Once the node leaves, that time begins, whatever it waits for. After it nothing is
+        acked any more. Items of pages in flight, which wait for a record, are told that
+        it will not be written.
         """
-        clock, since = asyncio.get_running_loop().time, math.inf
+        clock, since, waited = asyncio.get_running_loop().time, math.inf, ""
         while clock() - since < CLOSE_TIMEOUT:
             await asyncio.sleep(REACH_PAUSE)
             what = self._node.waits_for()
-            if not what:
-                since = math.inf
-            elif since == math.inf:
-                since = clock()
+            since = min(since, clock()) if what else self._began
+            if what and not waited:
                 logger.warning(
                     "%s: this node waits for that for %g s, and then leaves",
                     what,
                     CLOSE_TIMEOUT,
                 )
-        self._give_up()
-        await self._node.tasks.stop()
-        await self._node.parts.wait(Part.end_waits)
-
-    def _give_up(self) -> None:
+            waited = what
         self._reason = self._node.waits_for() or "what it has done is not stored yet"
         self._node.outage_retry.gives_up = True
         self.given_up.set()
+        await self._node.tasks.stop()
+        await self._node.parts.wait(Part.end_waits)
 
     async def leave(self) -> None:
         """Store what is done, give back what is not, leave the crawl."""
         self._node.inbox.stopped = True
+        self._began = asyncio.get_running_loop().time()
         self.watch()
         is_stored = await self._store_in_time()
         if self._watching is not None:
@@ -139,16 +139,15 @@ class Leaving:
             await self._conclude()
 
     async def _store_in_time(self) -> bool:
-        """Store what is done; return whether that is done."""
+        """Store what is done, unless the node gives up; return whether that is done."""
         storing = self._node.tasks.unless_broken(self._store_all())
         try:
-            async with asyncio.timeout(CLOSE_TIMEOUT):
-                stored = await before(self.given_up, storing)
+            stored = await before(self.given_up, storing)
             return stored is not None and stored.result()
-        except (TimeoutError, StoreUnavailable):
-            self._give_up()
         except KeyDamaged as error:
             self._node.fail(error)
+        except StoreUnavailable:  # as the node no longer waits for it
+            pass
         return False
 
     async def _add_up(self) -> None:
