@@ -87,11 +87,9 @@ class PushingNode(Node):
         self.keys = CrawlKeys(self.config.namespace, "bench")
         self.seen = seen_config(self.config)
         self.outbox = (OwnOutbox if self.queues else MarkingOutbox)(self)
-        partitions = self.config.partitions
+        self.run = self.outage_retry.retry
         self.found = Found()
-        self.parts.add(
-            Portions(self.outage_retry, self.keys, partitions=partitions), self.found
-        )
+        self.parts.add(Portions(self), self.found)
         self.due_times = SimpleNamespace(moved=0)  # type: ignore[assignment]
         self.controls = SimpleNamespace(wanted=Controls())  # type: ignore[assignment]
         self.leaving = SimpleNamespace(watch=lambda: None)  # type: ignore[assignment]

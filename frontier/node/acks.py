@@ -49,7 +49,7 @@ class DeliveryMarks(Part):
     """Marks the reservations that one node has started."""
 
     def __init__(self, node: Node) -> None:
-        self._outage_retry = node.outage_retry
+        self._node = node
         self._keys = node.keys
         self._begun: dict[int, set[int]] = defaultdict(set)
         """What was started since the last call, by partition."""
@@ -81,7 +81,7 @@ class DeliveryMarks(Part):
                 for partition, ids in begun.items()
                 if ids
             ]
-            await self._outage_retry.retry(calls)
+            await self._node.run(calls)
 
 
 DELAY = 0.01

@@ -32,8 +32,7 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
+    from frontier.node.node import Node
 
 FRESH = 0.1
 """Seconds for which a look at the index is relied on."""
@@ -66,9 +65,9 @@ class Jar:
 class Cookies(Part):
     """Reads and changes the jars of a crawl."""
 
-    def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._keys = node.keys
         self._versions: dict[str, int] = {}
         self._last = 0
         self._looked_at: float | None = None
@@ -100,7 +99,7 @@ class Cookies(Part):
             return None
         era, version = self.era, self._versions.get(jar.name, 0)
         read = Call.command("HGETALL", self._keys.jar(jar.name))
-        reply = await self._outage_retry.answer(read)
+        reply = await self._node.answer(read)
         jar.version, jar.era = version, era
         return {_text(field): _text(value) for field, value in reply.items()}
 
@@ -118,9 +117,7 @@ class Cookies(Part):
             [keys.jar(jar.name), keys.cookies(), keys.meta()],
             [jar.name, keys.born, MAX_COOKIES, MAX_JARS, *arguments],
         )
-        ((version, before, refused),) = await self._outage_retry.retry(
-            [merge], copied=True
-        )
+        ((version, before, refused),) = await self._node.run([merge], copied=True)
         jar.era = era
         if version > 0 and before == jar.version:  # no other node's change is missing
             jar.version = version
@@ -149,11 +146,8 @@ class Cookies(Part):
         return self._looking
 
     async def _do_look(self) -> None:
-        run = (
-            self._outage_retry.retry
-            if self._looked_at is None
-            else self._outage_retry.call
-        )
+        has_looked = self._looked_at is not None
+        run = self._node.outage_retry.call if has_looked else self._node.run
         while True:
             began = time.monotonic()
             call = Call.command(

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
     from frontier.node.node import Node
     from frontier.queue.reserve import Reservation
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
     from frontier.urls.traps import Group
 
 
@@ -60,12 +58,8 @@ DELAY = 0.05
 class Portions(Part):
     """Reports portions to the store, and tells `on_total` a group's sum after each."""
 
-    def __init__(
-        self, outage_retry: OutageRetry, keys: CrawlKeys, *, partitions: int
-    ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._partitions = partitions
+    def __init__(self, node: Node) -> None:
+        self._node = node
         self._waiting: Counter[Group] = Counter()
         self._some = asyncio.Event()
         self._has_failed = False
@@ -90,7 +84,7 @@ class Portions(Part):
         told, self._waiting = self._waiting, Counter()
         calls = [self._call(group, count) for group, count in told.items()]
         try:
-            totals = await self._outage_retry.retry(calls)
+            totals = await self._node.run(calls)
         except StoreRefused as error:  # limits on what this node finds still hold
             if not self._has_failed:
                 self._has_failed = True
@@ -104,8 +98,8 @@ class Portions(Part):
             self.on_total(group, int(total))
 
     def _call(self, group: Group, count: int) -> Call:
-        partition = partition_of(group.host, self._partitions)
-        name = self._keys.partition(partition).groups
+        partition = partition_of(group.host, self._node.config.partitions)
+        name = self._node.keys.partition(partition).groups
         field = str(seen_hash(f"{group.kind} {group.name}".encode("utf-8", "replace")))
         return Call.command("HINCRBY", name, field, count)
 

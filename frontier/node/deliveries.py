@@ -48,7 +48,7 @@ class Deliveries(Part):
     """Keeps and ends the trees of one node."""
 
     def __init__(self, node: Node) -> None:
-        self._outage_retry = node.outage_retry
+        self._node = node
         self._keys = node.keys
         self._leases = node.leases
         self._parts = node.parts
@@ -174,7 +174,7 @@ class Deliveries(Part):
         keys = self._keys.partition(reservation.lease.partition)
         read = Call.command("HGET", keys.reserved, reservation.id)
         keep = keep_call(keys, reservation, root.keeper)
-        _, entry = await self._outage_retry.retry([keep, read])
+        _, entry = await self._node.run([keep, read])
         # An earlier call whose reply was lost may have been executed.
         if not is_kept(entry, reservation, root.keeper):
             self.kept.pop(_place(reservation), None)

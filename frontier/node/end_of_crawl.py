@@ -176,7 +176,7 @@ class EndOfCrawl:
     async def left(self) -> int:
         """How many requests are queued, or under way."""
         count = 0
-        async for _, scan in self._scans(self._outage_retry.retry):
+        async for _, scan in self._scans(self._node.run):
             count += scan.ready + scan.waiting + scan.reserved
         return count
 
@@ -232,9 +232,8 @@ class Fetched(Part):
     """
 
     def __init__(self, node: Node) -> None:
-        self._outage_retry = node.outage_retry
+        self._node = node
         self._keys = node.keys
-        self._partitions = node.config.partitions
         self._origin = ""
         self._stored = False
 
@@ -256,7 +255,7 @@ class Fetched(Part):
     async def _told(self) -> bytes | None:
         """What nodes have said of pages so far, if any has."""
         ask = Call.command("HGET", self._keys.meta(), "fetched")
-        told: bytes | None = await self._outage_retry.answer(ask)
+        told: bytes | None = await self._node.answer(ask)
         return told
 
     @override
@@ -271,7 +270,7 @@ class Fetched(Part):
             keys = self._keys
             told: list[Argument] = [keys.born, self._origin[:MAX_ORIGIN], MAX_ORIGINS]
             call = Call.to("crawl_fetched", [keys.meta()], told)
-            await self._outage_retry.answer(call)
+            await self._node.answer(call)
             self._stored = True
 
     async def without(self) -> tuple[int, int] | None:
@@ -279,8 +278,7 @@ class Fetched(Part):
         if self._origin or await self._told() is not None:
             return None
         queued = dead = 0
-        async for _, scan in scans(
-            self._outage_retry.retry, self._keys, self._partitions
-        ):
+        partitions = self._node.config.partitions
+        async for _, scan in scans(self._node.run, self._keys, partitions):
             queued, dead = queued + scan.pushed, dead + scan.dead
         return queued, dead

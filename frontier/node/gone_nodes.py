@@ -27,10 +27,10 @@ from frontier.status.validate import mapping, real, text
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from frontier.store.calls import Command, Condition, Run
-    from frontier.store.keys import CrawlKeys
+    from frontier.node.node import Node
+    from frontier.store.calls import Command, Condition
 
 KEPT = 32
 """Reports of gone nodes that stay as they are."""
@@ -65,34 +65,27 @@ def to_fold(
 class GoneNodes(Part):
     """Sums up the reports of gone nodes, while its node is the first by name."""
 
-    def __init__(
-        self,
-        run: Run,
-        keys: CrawlKeys,
-        rank: Callable[[], int],
-    ) -> None:
-        self._run = run
-        self._keys = keys
-        self._rank = rank
+    def __init__(self, node: Node) -> None:
+        self._node = node
 
     @override
     async def run(self) -> None:
         """Look at once, for short-lived nodes, then every so often, until cancelled."""
         while True:
-            if self._rank() == 0:
+            if self._node.membership.rank == 0:
                 with contextlib.suppress(StoreUnavailable):
                     await self.fold()
             await asyncio.sleep(EVERY_S)
 
     async def fold(self) -> int:
         """Sum up what can be summed up; return of how many nodes."""
-        keys, done = self._keys, 0
+        run, keys, done = self._node.outage_retry.call, self._node.keys, 0
         reports_key, nodes = keys.reports(), keys.nodes()
         calls = [Call.command("HKEYS", reports_key), Call.command("HLEN", nodes)]
-        told, live = await self._run(calls)
+        told, live = await run(calls)
         if len(told) - live <= KEPT and not any(REPLACED in name for name in told):
             return 0
-        reports, members, time = await self._run(
+        reports, members, time = await run(
             [
                 Call.command("HGETALL", reports_key),
                 Call.command("HKEYS", nodes),
@@ -110,7 +103,7 @@ class GoneNodes(Part):
             when += [(("HEXISTS", nodes, name), 0) for name in some]
             removed: Command = ("HDEL", reports_key, *some)
             fold = Call.txn(when, [removed, ("HSET", reports_key, GONE, after)])
-            (is_done,) = await self._run([fold])
+            (is_done,) = await run([fold])
             if is_done is None:  # one is back, or another node was quicker
                 break
             before, done = after, done + len(some)

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 
 from frontier.node.context import Part
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, is_same
+from frontier.store.keys import is_same
 from frontier.urls.addresses import PUBLIC, SAID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frontier.store.outage_retry import OutageRetry
+    from frontier.node.node import Node
 
 
 logger = logging.getLogger(__name__)
@@ -43,13 +43,12 @@ class AddressClasses(Part):
 
     def __init__(
         self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
+        node: Node,
         given: frozenset[str] | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
+        self._node = node
+        self._keys = node.keys
         self._clock = clock
         self._given = given
         self.allowed: frozenset[str] = given or frozenset()
@@ -107,7 +106,7 @@ class AddressClasses(Part):
             then.insert(0, (note, meta, f"address:{kind}", how))
         began = self._clock()
         call = Call.txn(is_same(self._keys), then)
-        replies = await self._outage_retry.answer(call)
+        replies = await self._node.answer(call)
         self._asked = began
         if replies is None:  # the crawl is lost, which its heartbeat tells
             return

@@ -25,22 +25,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frontier.node.delivery import Delivery, Link
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
+    from frontier.node.node import Node
 
 
 class Imported(Part):
     """Asks the filter that a crawl has, if it has one."""
 
-    def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
+    def __init__(self, node: Node) -> None:
+        self._node = node
         self._is_there = False
 
     @override
     async def learn(self) -> None:
         """Learn whether there is a filter; an import has each node learn it."""
-        found = await self._outage_retry.answer(about_call(self._keys))
+        found = await self._node.answer(about_call(self._node.keys))
         self._is_there = found is not None
 
     @override
@@ -66,4 +64,4 @@ class Imported(Part):
         if not self._is_there or Imported in delivery.notes:
             return False
         made = others_fingerprints(request.url, request.method, request.body)
-        return await has_any(self._outage_retry.retry, self._keys, marks_of(made))
+        return await has_any(self._node.run, self._node.keys, marks_of(made))

@@ -289,7 +289,7 @@ class Inbox:
 
     async def _heed_hints(self) -> None:
         call = take_hints_call(self._keys, self._node.config.node_id)
-        reply = await self._outage_retry.answer(call)
+        reply = await self._node.answer(call)
         for partition, queue in read_hints(reply, self._node.config.partitions):
             self.heed(partition, queue)
 

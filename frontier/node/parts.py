@@ -64,21 +64,21 @@ class AllFeatures(Features):
             ArchiveError: The archive, or the journal, cannot be written.
             ConfigurationError: A part that the settings name cannot be imported.
         """
-        config, outage_retry, keys = node.config, node.outage_retry, node.keys
+        config = node.config
         # Those on disk come first: what others note before an ack is then there.
         parts: list[Part] = [await self._archive(node)] if config.warc_enabled else []
         if config.journal_dir is not None:
             parts.append(await self._journal(node, config.journal_dir))
-        imported = Imported(outage_retry, keys)
+        imported = Imported(node)
         await node.reach(imported.learn)
         allowed = frozenset(config.allow_addresses)
         own = map(_class_at, config.node_parts)
         parts += [
-            Portions(outage_retry, keys, partitions=config.partitions),
-            AddressClasses(outage_retry, keys, None if SEEDS in allowed else allowed),
-            Cookies(outage_retry, keys),
+            Portions(node),
+            AddressClasses(node, None if SEEDS in allowed else allowed),
+            Cookies(node),
             imported,
-            GoneNodes(outage_retry.call, keys, lambda: node.membership.rank),
+            GoneNodes(node),
             *(each.from_node(node) for each in own),
         ]
         # It is asked for room last, as it then asks the store for more.

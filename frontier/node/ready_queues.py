@@ -67,7 +67,7 @@ class ReadyQueues:
     """Knows which queues have something, and whose turn it is."""
 
     def __init__(self, node: Node) -> None:
-        self._outage_retry = node.outage_retry
+        self._node = node
         self._keys = node.keys
         self._leases = node.leases
         self._hosts = node.hosts
@@ -110,7 +110,7 @@ class ReadyQueues:
         """
         looked = [(p, self._keys.partition(p).queues) for p in partitions]
         calls = [Call.command("ZRANGE", key, 0, MAX_QUEUES - 1) for _, key in looked]
-        replies = await self._outage_retry.retry(calls)
+        replies = await self._node.run(calls)
         for (partition, key), names in zip(looked, replies, strict=True):
             self.note(partition, filter(None, map(readable, names)))
             if strange := [name for name in names if not readable(name)]:

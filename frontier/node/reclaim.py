@@ -47,7 +47,7 @@ class Reclaim:
     """Finds and puts back reservations that no node has."""
 
     def __init__(self, node: Node) -> None:
-        self._outage_retry = node.outage_retry
+        self._node = node
         self._keys = node.keys
         self._leases = node.leases
         self._order = node.config.order
@@ -115,7 +115,7 @@ class Reclaim:
                 queues[lease.partition] = {entry.queue for entry in entries}
             await self._inbox.send_fenced(calls)
             fresh = [one for one, former in leases.items() if former is not None]
-            await self._outage_retry.retry(
+            await self._node.run(
                 [
                     Call.command("UNLINK", self._keys.partition(one.partition).started)
                     for one in fresh
@@ -135,7 +135,7 @@ class Reclaim:
             for _, keys in asked
             for call in (list_reserved(keys), Call.command("SMEMBERS", keys.started))
         ]
-        replies = await self._outage_retry.retry(calls)
+        replies = await self._node.run(calls)
         found = []
         for (lease, keys), reply, started in zip(
             asked, replies[::2], replies[1::2], strict=True
@@ -164,6 +164,6 @@ class Reclaim:
         names = sorted(holders)
         if not names:
             return {}
-        notes = await self._outage_retry.answer(notes_call(self._keys, names))
+        notes = await self._node.answer(notes_call(self._keys, names))
         found = zip(names, map(ran_of, notes), strict=True)
         return {name: ran for name, ran in found if ran}

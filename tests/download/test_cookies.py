@@ -20,7 +20,7 @@ from frontier.addon import Addon
 from frontier.download.cookies import CookiesMiddleware
 from frontier.node import cookies as shared
 from frontier.node.cookies import Cookies
-from frontier.store.outage_retry import OutageRetry
+from tests.harness.crawls import node_of
 
 WWW = "http://www.example.com/"
 
@@ -38,7 +38,7 @@ class Node:
         crawler = get_crawler(Spider)
         self.middleware = CookiesMiddleware()
         self.middleware.crawler = crawler
-        self.shared = Cookies(OutageRetry(store), crawl)
+        self.shared = Cookies(node_of(store, crawl))
         node = SimpleNamespace(parts={Cookies: self.shared})
         self.middleware._session = SimpleNamespace(opened=True, node=node)
         self.stats = crawler.stats

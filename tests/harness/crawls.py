@@ -1,12 +1,14 @@
 """Crawls in a store, as nodes would make and fill them."""
 
 import json
+from types import SimpleNamespace
 
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.push import Pusher
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
+from frontier.store.outage_retry import OutageRetry
 
 
 def make(store, namespace, crawl_id, **settings):
@@ -26,3 +28,10 @@ def push(store, keys, shape, pushes):
         for _, some, done in Pusher(keys, shape).push(store, pushes)
         for one, verdict in zip(some, done.verdicts, strict=True)
     }
+
+
+def node_of(store, keys, **facts):
+    """As much of a node in the crawl of *keys* as a part needs."""
+    outage_retry = OutageRetry(store)
+    calls = {"run": outage_retry.retry, "answer": outage_retry.answer}
+    return SimpleNamespace(outage_retry=outage_retry, keys=keys, **calls, **facts)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from frontier.node.host_addresses import AddressClasses
-from frontier.store.outage_retry import OutageRetry
+from tests.harness.crawls import node_of
 
 
 class Clock:
@@ -21,7 +21,7 @@ def nodes(store, crawl):
 
     def node(given=None):
         clock = Clock()
-        made = AddressClasses(OutageRetry(store), crawl, given, clock)
+        made = AddressClasses(node_of(store, crawl), given, clock)
         made.clock = clock
         return made
 

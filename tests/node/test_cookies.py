@@ -6,13 +6,14 @@ import pytest
 
 from frontier.node import cookies
 from frontier.node.cookies import MAX_COOKIES, Cookies, Jar
-from frontier.store.outage_retry import OutageRetry
+from frontier.store.client import Store
+from tests.harness.crawls import node_of
 
 
 @pytest.fixture
 def node(store, crawl):
     """Make what a node knows of the crawl's cookies."""
-    return lambda: Cookies(OutageRetry(store), crawl)
+    return lambda: Cookies(node_of(store, crawl))
 
 
 class Clock:
@@ -87,16 +88,16 @@ async def test_a_look_is_relied_on_for_a_moment(node, clock):
 
 
 async def test_many_that_want_to_know_ask_once(node, db, crawl, monkeypatch):
-    b = node()
     jars = [Jar(str(n)) for n in range(50)]
     asked = []
-    run = OutageRetry.retry
+    run = Store.run
 
     async def counted(self, calls, **options):
         asked.append(calls)
         return await run(self, calls, **options)
 
-    monkeypatch.setattr(OutageRetry, "retry", counted)
+    monkeypatch.setattr(Store, "run", counted)
+    b = node()
     await asyncio.gather(*(b.refresh(jar) for jar in jars))
 
     assert len(asked) == 1

@@ -13,6 +13,7 @@ from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.traps import Group
+from tests.harness.crawls import node_of
 
 TTL = 60.0
 GROUP = Group("query", "a.example", "http://a.example/search")
@@ -203,7 +204,8 @@ def test_limit_is_described_with_its_unit_and_setting():
 async def test_urls_of_a_group_are_counted_over_all_nodes(store, crawl):
     told = []
     for count in (3, 4):
-        one = Portions(OutageRetry(store), crawl, partitions=4)
+        config = SimpleNamespace(partitions=4)
+        one = Portions(node_of(store, crawl, config=config))
         one.on_total = lambda group, total: told.append((group, total))
         one.add(GROUP, count)
         await one.flush()

@@ -17,6 +17,7 @@ from frontier.status.snapshot import snapshot
 from frontier.status.validate import MAX_JSON
 from frontier.store.keys import CrawlKeys
 from frontier.store.outage_retry import OutageRetry
+from tests.harness.crawls import node_of
 
 pytestmark = pytest.mark.store
 
@@ -30,7 +31,7 @@ def keys(unique, put_crawl):
 
 @pytest.fixture
 def gone(store, keys):
-    return GoneNodes(OutageRetry(store).call, keys, lambda: 0)
+    return GoneNodes(node_of(store, keys))
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ async def test_two_nodes_that_sum_up_at_once_count_nothing_twice(
 ):
     told(db, keys, {f"node-{n}": a_report(n) for n in range(300)})
     before = look().totals
-    other = GoneNodes(OutageRetry(store).call, keys, lambda: 0)
+    other = GoneNodes(node_of(store, keys))
 
     both = await asyncio.gather(gone.fold(), other.fold())
     while await gone.fold():
