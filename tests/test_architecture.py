@@ -176,7 +176,7 @@ KERNEL = (
 FEATURES = {
     *("collection", "dedupe", "feeds", "migrate", "recrawl", "seeds", "wacz", "warc"),
     *("seen.imported_filter", "urls.exclusions", "urls.traps"),
-    *("node.archiving", "node.cookies", "node.crawl_limits", "node.host_addresses"),
+    *("node.archiving", "node.crawl_limits", "node.host_addresses"),
     *("node.imported", "node.journal", "node.parts"),
 }
 KERNEL_WITH_SCRAPY = (

@@ -2,7 +2,8 @@
 
 A login on one node is a login on all. Scrapy's jar for each ``cookiejar`` is divided by
 registered domain: cookies of accounts.x.org go to www.x.org, and to no other domain.
-`frontier.node.cookies` says when a node reads what others have.
+So a *jar* here is one of a value of ``cookiejar`` and a registered domain. An index in
+the store has the version of each, which grows with each change.
 
 What always holds:
 
@@ -14,6 +15,16 @@ What always holds:
     another domain, is left out.
 4.  A cookie that is not shared, because it is too large or one too many, is kept by the
     node that received it, and a log line says so.
+5.  A node uses a jar only if its last look at the index is less than `FRESH` seconds
+    old, or began after the jar was wanted, and had no newer version of that jar than
+    the node has. One look serves all jars. The first look has to succeed.
+6.  A node that has changed a jar goes on `FRESH` seconds after the store has the
+    change. So whatever comes of a response, its links and its ack, comes after the
+    moment from which every node sends the cookies that the response has set.
+7.  While the index does not answer, a node that has looked before goes on with what
+    it has: what other nodes are given meanwhile is neither stored nor acked.
+8.  When the store was replaced, or started again, it may have forgotten cookies: all
+    are read again, and what a node has and the store has not is written again.
 """
 
 from __future__ import annotations
@@ -22,6 +33,7 @@ import asyncio
 import json
 import logging
 import re
+import time
 from collections import defaultdict
 from http.cookiejar import Cookie
 from itertools import islice
@@ -31,39 +43,166 @@ from scrapy.http.cookies import CookieJar
 from scrapy.utils.httpobj import urlparse_cached
 from typing_extensions import override
 
-from frontier.node import cookies as shared
+from frontier.errors import StoreUnavailable
+from frontier.node.context import Part
 from frontier.scrapy_internals import BaseCookies, cookies_by_domain
 from frontier.session.session import Session, session_of
+from frontier.store.client import Call
 from frontier.urls.scope import domain_of, is_public_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+
+    from frontier.node.node import Node
 
 
 logger = logging.getLogger(__name__)
 
 MAX_KEY = 200
 """The most characters of a ``cookiejar`` key that is shared."""
-MAX_JARS = 10_000
+MAX_KNOWN = 10_000
 """Jars above which a node forgets those without cookies."""
+FRESH = 0.1
+"""Seconds for which a look at the index is relied on."""
+MAX_COOKIES = 300
+"""The most cookies of one jar."""
+MAX_BYTES = 5_000
+"""The most bytes of a cookie, its name and its domain; browsers keep 4,096 of name and
+value."""
+MAX_JARS = 100_000
+"""The most jars of one crawl."""
+PAGE = 1_000
+"""Jars whose versions are read at once."""
 LOCAL = "frontier/cookies/local"
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 """Control characters, which could end a header."""
 
 
-class _Jar(shared.Jar):
-    """The part of one of Scrapy's jars that belongs to one registered domain."""
+class Jar:
+    """What this node knows of one jar: a part of one of Scrapy's."""
 
-    def __init__(self, key: Any, domain: str) -> None:
-        super().__init__(json.dumps([key, domain], separators=(",", ":")))
+    def __init__(self, name: str, key: Any = None, domain: str = "") -> None:
+        self.name = name
         self.key = key
         self.domain = domain
         self.domains: dict[str, None] = {}
         """Domains of cookies that were set: host names, some with a dot before them."""
+        self.version = 0
+        """The version that the node has; 0 if it has none."""
+        self.stored: dict[str, str] = {}
+        """Its cookies by their fields, as the store had them."""
+        self.era = -1
+        """The era of the store when it had them; -1 before; see `Cookies.era`."""
+        self.lock = asyncio.Lock()
+        """Held while it is read or changed."""
+
+
+class Cookies(Part):
+    """Reads and changes the jars of a crawl."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._keys = node.keys
+        self._versions: dict[str, int] = {}
+        self._last = 0
+        self._looked_at: float | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self.era = 0
+        """Grows when the store may have forgotten cookies."""
+
+    @override
+    def went_back(self) -> None:
+        """Read everything again."""
+        self._versions.clear()
+        self._last, self._looked_at, self.era = 0, None, self.era + 1
+
+    def is_current(self, jar: Jar) -> bool:
+        """Whether *jar* may be used without asking the store."""
+        if not self._is_fresh() or self._is_stale(jar):
+            return False
+        if self._looked_at is None or time.monotonic() - self._looked_at > FRESH / 2:
+            self._begin_look()  # so that the next ones need not wait for it
+        return True
+
+    async def refresh(self, jar: Jar) -> dict[str, str] | None:
+        """Read *jar* if the store has another version; the caller holds its lock.
+
+        Returns its cookies, or `None` if the node has them already.
+        """
+        await self._look()
+        if not self._is_stale(jar):
+            return None
+        era, version = self.era, self._versions.get(jar.name, 0)
+        read = Call.command("HGETALL", self._keys.jar(jar.name))
+        reply = await self._node.answer(read)
+        jar.version, jar.era = version, era
+        return {_text(field): _text(value) for field, value in reply.items()}
+
+    async def write(self, jar: Jar, changes: Mapping[str, str]) -> tuple[bool, int]:
+        """Put *changes* of *jar* into the store; the caller holds its lock.
+
+        A value is empty where the cookie is gone. Returns whether anything in the store
+        has changed, and how many cookies had no room.
+        """
+        era = self.era
+        arguments = [part for change in changes.items() for part in change]
+        keys = self._keys
+        merge = Call.to(
+            "cookies_merge",
+            [keys.jar(jar.name), keys.cookies(), keys.meta()],
+            [jar.name, keys.born, MAX_COOKIES, MAX_JARS, *arguments],
+        )
+        ((version, before, refused),) = await self._node.run([merge], copied=True)
+        jar.era = era
+        if version > 0 and before == jar.version:  # no other node's change is missing
+            jar.version = version
+        return 0 < version != before, int(refused)
+
+    def _is_fresh(self) -> bool:
+        looked = self._looked_at
+        return looked is not None and time.monotonic() - looked < FRESH
+
+    def _is_stale(self, jar: Jar) -> bool:
+        known = self._versions.get(jar.name, 0)
+        return known > jar.version or (jar.era != self.era and jar.era >= 0)
+
+    async def _look(self) -> None:
+        """Return after a look that is fresh, or that began after this was called."""
+        called = time.monotonic()
+        while not self._is_fresh():
+            await asyncio.shield(self._begin_look())
+            if self._looked_at is not None and self._looked_at >= called:
+                return
+
+    def _begin_look(self) -> asyncio.Task[None]:
+        """The look that is under way, or a new one."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._do_look())
+        return self._looking
+
+    async def _do_look(self) -> None:
+        has_looked = self._looked_at is not None
+        run = self._node.outage_retry.call if has_looked else self._node.run
+        while True:
+            began = time.monotonic()
+            call = Call.command(
+                "ZRANGEBYSCORE", self._keys.cookies(), f"({self._last}", "+inf",
+                "WITHSCORES", "LIMIT", 0, PAGE,
+            )  # fmt: skip
+            try:
+                (reply,) = await run([call])
+            except StoreUnavailable:
+                self._looked_at = time.monotonic()
+                return
+            for name, score in reply:
+                self._versions[_text(name)] = self._last = int(score)
+            if len(reply) < PAGE:
+                self._looked_at = began
+                return
 
 
 class _ScrapysJar(CookieJar):
@@ -92,8 +231,8 @@ class CookiesMiddleware(BaseCookies):
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self.jars = defaultdict(_ScrapysJar)
-        self._shared: dict[tuple[Any, str], _Jar] = {}
-        self._most = MAX_JARS
+        self._shared: dict[tuple[Any, str], Jar] = {}
+        self._most = MAX_KNOWN
         self._said: set[str] = set()
 
     @classmethod
@@ -118,7 +257,7 @@ class CookiesMiddleware(BaseCookies):
             self._tell_of_key(request)
             super().process_request(request)
             return
-        is_current = self._session.node.parts[shared.Cookies].is_current
+        is_current = self._session.node.parts[Cookies].is_current
         if is_current(jar) and not request.cookies:
             super().process_request(request)
             return
@@ -129,7 +268,7 @@ class CookiesMiddleware(BaseCookies):
             super().process_request(request)  # puts those into Scrapy's jar
             changed = bool(request.cookies) and await self._store(jar)
         if changed:
-            await asyncio.sleep(shared.FRESH)
+            await asyncio.sleep(FRESH)
 
     @override
     async def process_response(  # type: ignore[override]
@@ -144,7 +283,7 @@ class CookiesMiddleware(BaseCookies):
             super().process_response(request, response)
             changed = await self._store(jar)
         if changed:
-            await asyncio.sleep(shared.FRESH)
+            await asyncio.sleep(FRESH)
         return response
 
     @override
@@ -161,7 +300,7 @@ class CookiesMiddleware(BaseCookies):
                 if cookie.domain in known and _belongs(cookie.domain, part)
             }
 
-    def _jar_of(self, request: Request) -> _Jar | None:
+    def _jar_of(self, request: Request) -> Jar | None:
         """The shared jar for *request*, if it has one."""
         host = urlparse_cached(request).hostname
         key = request.meta.get("cookiejar")
@@ -181,7 +320,8 @@ class CookiesMiddleware(BaseCookies):
         if jar is None:
             if len(self._shared) >= self._most:
                 self._forget_unused()
-            jar = self._shared[key, domain] = _Jar(key, domain)
+            name = json.dumps([key, domain], separators=(",", ":"))
+            jar = self._shared[key, domain] = Jar(name, key, domain)
         return jar
 
     def _forget_unused(self) -> None:
@@ -191,12 +331,12 @@ class CookiesMiddleware(BaseCookies):
             for name, jar in self._shared.items()
             if jar.domains or jar.lock.locked()
         }
-        self._most = max(MAX_JARS, 2 * len(self._shared))
+        self._most = max(MAX_KNOWN, 2 * len(self._shared))
 
-    async def _refresh(self, jar: _Jar) -> None:
+    async def _refresh(self, jar: Jar) -> None:
         """Put into Scrapy's jar what other nodes have changed; *jar* is locked."""
         era = jar.era
-        fresh = await self._session.node.parts[shared.Cookies].refresh(jar)
+        fresh = await self._session.node.parts[Cookies].refresh(jar)
         if fresh is None:
             return
         self.crawler.stats.inc_value("frontier/cookies/read")
@@ -206,7 +346,7 @@ class CookiesMiddleware(BaseCookies):
             for field in jar.stored.keys() - fresh.keys():
                 _remove(ours, field)
         jar.stored = {}
-        for field, value in islice(fresh.items(), shared.MAX_COOKIES):
+        for field, value in islice(fresh.items(), MAX_COOKIES):
             cookie = _cookie(field, value)
             if cookie is None or not _belongs(cookie.domain, jar):
                 self._keep_local(
@@ -219,23 +359,23 @@ class CookiesMiddleware(BaseCookies):
         if may_have_forgotten:
             await self._store(jar)
 
-    async def _store(self, jar: _Jar) -> bool:
+    async def _store(self, jar: Jar) -> bool:
         """Write what changed in *jar*, which is locked; whether the store changed."""
         ours = self.jars[jar.key]
         changes: dict[str, str] = {}
         for number, cookie in enumerate(_cookies(ours, jar)):
-            if number == shared.MAX_COOKIES:
+            if number == MAX_COOKIES:
                 self._tell_of_room()
                 break
             field, value = _entry(cookie)
-            if len(field) + len(value) > shared.MAX_BYTES:
-                self._keep_local("size", f"a cookie of over {shared.MAX_BYTES} bytes")
+            if len(field) + len(value) > MAX_BYTES:
+                self._keep_local("size", f"a cookie of over {MAX_BYTES} bytes")
             elif jar.stored.get(field) != value:
                 changes[field] = value
         changes |= {field: "" for field in jar.stored if not _has(ours, field)}
         if not changes:
             return False
-        cookies: shared.Cookies = self._session.node.parts[shared.Cookies]
+        cookies = self._session.node.parts[Cookies]
         changed, refused = await cookies.write(jar, changes)
         self.crawler.stats.inc_value("frontier/cookies/written")
         if refused:
@@ -251,8 +391,7 @@ class CookiesMiddleware(BaseCookies):
     def _tell_of_room(self) -> None:
         self._keep_local(
             "room",
-            f"what is over {shared.MAX_COOKIES} of one domain, or over "
-            f"{shared.MAX_JARS} domains",
+            f"what is over {MAX_COOKIES} of one domain, or over {MAX_JARS} domains",
         )
 
     def _tell_of_key(self, request: Request) -> None:
@@ -287,7 +426,7 @@ def _is_plain(key: Any) -> bool:
     )
 
 
-def _belongs(domain: str, jar: _Jar) -> bool:
+def _belongs(domain: str, jar: Jar) -> bool:
     """Whether *domain*, of a cookie, is that of *jar* or below it."""
     name = domain.removeprefix(".")
     return any(
@@ -312,7 +451,7 @@ def _may_be_set(cookie: Cookie, request: Request) -> bool:
     return bool(host)
 
 
-def _cookies(ours: CookieJar, jar: _Jar) -> Iterator[Cookie]:
+def _cookies(ours: CookieJar, jar: Jar) -> Iterator[Cookie]:
     """The cookies of *ours* that belong to *jar* and have not expired."""
     for domain in jar.domains:
         for named in cookies_by_domain(ours).get(domain, {}).values():
@@ -336,7 +475,7 @@ def _entry(cookie: Cookie) -> tuple[str, str]:
 
 def _cookie(field: str, value: str) -> Cookie | None:
     """The cookie stored as *value* in *field*; ``None`` if that is not a cookie."""
-    if len(field) + len(value) > shared.MAX_BYTES:
+    if len(field) + len(value) > MAX_BYTES:
         return None
     try:
         domain, path, name = json.loads(field)
@@ -367,3 +506,7 @@ def _remove(ours: CookieJar, field: str) -> None:
     domain, path, name = json.loads(field)
     if name in cookies_by_domain(ours).get(domain, {}).get(path, {}):
         ours.clear(domain, path, name)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")

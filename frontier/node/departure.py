@@ -89,9 +89,9 @@ class Leaving:
     async def _watch(self) -> None:
         """Give up when one of them has failed for `CLOSE_TIMEOUT`.
 
-        Once the node leaves, that time begins, whatever it waits for. After it nothing is
-        acked any more. Items of pages in flight, which wait for a record, are told that
-        it will not be written.
+        Once the node leaves, that time begins, whatever it waits for. After it nothing
+        is acked any more. Items of pages in flight, which wait for a record, are told
+        that it will not be written.
         """
         clock, since, waited = asyncio.get_running_loop().time, math.inf, ""
         while clock() - since < CLOSE_TIMEOUT:

@@ -16,7 +16,6 @@ from typing_extensions import override
 from frontier.errors import ConfigurationError
 from frontier.files import mode_of
 from frontier.node.context import Features, Part
-from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Limits, Portions, Spending
 from frontier.node.gone_nodes import GoneNodes
 from frontier.node.host_addresses import AddressClasses
@@ -76,7 +75,6 @@ class AllFeatures(Features):
         parts += [
             Portions(node),
             AddressClasses(node, None if SEEDS in allowed else allowed),
-            Cookies(node),
             imported,
             GoneNodes(node),
             *(each.from_node(node) for each in own),

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from frontier.download.back_off import LeftAlone
+from frontier.download.cookies import Cookies
 from frontier.download.hops import Hops
 from frontier.download.politeness import LeaseGuard
 from frontier.requests.discovery import noting_of
@@ -55,7 +56,7 @@ class SpiderFeatures:
         crawler, session, node = self._crawler, self._session, self._session.node
         hops = session.component(Hops)
         session.component(LeftOut).open()
-        node.parts.add(hops)
+        node.parts.add(hops, Cookies(node))
         self._guard(hops)
         self._follow_output(drop, hops)
         if session.took_over:

@@ -17,9 +17,8 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.test import get_crawler
 
 from frontier.addon import Addon
-from frontier.download.cookies import CookiesMiddleware
-from frontier.node import cookies as shared
-from frontier.node.cookies import Cookies
+from frontier.download import cookies as shared
+from frontier.download.cookies import Cookies, CookiesMiddleware
 from tests.harness.crawls import node_of
 
 WWW = "http://www.example.com/"
@@ -27,7 +26,7 @@ WWW = "http://www.example.com/"
 
 @pytest.fixture(scope="module")
 def shared_server(servers):
-    """One kind of server: `tests.node.test_cookies` tries the script on all."""
+    """One kind of server: `tests.download.test_jars` tries the script on all."""
     return servers("any")
 
 
@@ -254,7 +253,7 @@ async def test_a_node_forgets_that_it_has_looked_where_there_is_nothing(
     node, monkeypatch
 ):
     a = node()
-    monkeypatch.setattr("frontier.download.cookies.MAX_JARS", 3)
+    monkeypatch.setattr("frontier.download.cookies.MAX_KNOWN", 3)
     a.middleware._most = 3
     await a.given("http://kept.example/", "s=1")
     for n in range(10):

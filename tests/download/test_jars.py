@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from frontier.node import cookies
-from frontier.node.cookies import MAX_COOKIES, Cookies, Jar
+from frontier.download import cookies
+from frontier.download.cookies import MAX_COOKIES, Cookies, Jar
 from frontier.store.client import Store
 from tests.harness.crawls import node_of
 
