@@ -19,6 +19,7 @@ from benchmarks.links import LinkSpider, requests
 from frontier.cluster.controls import Controls
 from frontier.node.context import Owner, Part
 from frontier.node.crawl_limits import Portions
+from frontier.node.memory_limit import SeenMemoryLimit
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.scheduler import Scheduler
@@ -89,7 +90,7 @@ class PushingNode(Node):
         self.outbox = (OwnOutbox if self.queues else MarkingOutbox)(self)
         self.run = self.outage_retry.retry
         self.found = Found()
-        self.parts.add(Portions(self), self.found)
+        self.parts.add(Portions(self), SeenMemoryLimit(self), self.found)
         self.due_times = SimpleNamespace(moved=0)  # type: ignore[assignment]
         self.controls = SimpleNamespace(wanted=Controls())  # type: ignore[assignment]
         self.leaving = SimpleNamespace(watch=lambda: None)  # type: ignore[assignment]

@@ -177,7 +177,7 @@ FEATURES = {
     *("collection", "dedupe", "feeds", "migrate", "recrawl", "seeds", "wacz", "warc"),
     *("seen.imported_filter", "urls.exclusions", "urls.traps"),
     *("node.archiving", "node.crawl_limits", "node.host_addresses"),
-    *("node.imported", "node.journal", "node.parts"),
+    *("node.imported", "node.journal", "node.memory_limit", "node.parts"),
 }
 KERNEL_WITH_SCRAPY = (
     "scheduler requests.local_requests requests.seen_mode requests.spider_output "

@@ -79,7 +79,6 @@ from frontier.node.reclaim import Reclaim
 from frontier.node.uplink import Uplink
 from frontier.queue.due import ServerClock
 from frontier.seen.config import seen_config
-from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import end_ms
 from frontier.status.figures import PACES
 from frontier.store.calls import Copies
@@ -132,8 +131,6 @@ class Node:
     monotonic: Callable[[], float] = staticmethod(time.monotonic)
     watchdog: Watchdog | None = None
     """Keeps the leases while a callback keeps this process busy."""
-    memory_limit: SeenMemoryLimit | None = None
-    """Keeps the sets of seen URLs within their memory limit, if there is one."""
     ended = ""
     """The state of the crawl once it has ended, as the owner was told."""
     has_seeds = False
@@ -247,7 +244,15 @@ class Node:
         """Build the node, take a place in the ring, and start the loops."""
         self.build()
         self.parts.add(*await self._features.open(self))
-        self._guard()
+        if self.config.busy_max:
+            self.watchdog = Watchdog(
+                self.config,
+                self.keys,
+                self.membership,
+                address=self.store.address,
+                timeout=answer_time(self.config.lease_ttl),
+            )
+            self.opened.callback(self.watchdog.close)
         await self.reach(self._keep_to_the_end)
         await self.reach(self.heartbeat.beat)
         self._compare_clocks()
@@ -312,28 +317,6 @@ class Node:
         self.parts.add(self.controls, self.uplink, self.delivery_marks)
         self.parts.add(self.hosts, self.fetched, self.deliveries)
 
-    def _guard(self) -> None:
-        """Make the watchdog, for long callbacks, and the limit on the sets' memory."""
-        config = self.config
-        if config.busy_max:
-            self.watchdog = Watchdog(
-                config,
-                self.keys,
-                self.membership,
-                address=self.store.address,
-                timeout=answer_time(config.lease_ttl),
-            )
-            self.opened.callback(self.watchdog.close)
-        if config.seen_set_max_bytes:
-            self.memory_limit = SeenMemoryLimit(
-                self.outage_retry,
-                self.keys,
-                self.leases,
-                self.seen,
-                partitions=config.partitions,
-                max_bytes=config.seen_set_max_bytes,
-            )
-
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """The loops that run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
@@ -342,8 +325,6 @@ class Node:
         loops += self.parts.each(Part.run)
         if self.watchdog is not None:
             loops.append(self.watchdog.run)
-        if self.memory_limit is not None:
-            loops.append(self.memory_limit.run)
         if not self.config.keep_alive:
             loops.append(self.end_of_crawl.run)
         return loops

@@ -20,6 +20,7 @@ from frontier.node.crawl_limits import NO_LIMITS, Limits, Portions, Spending
 from frontier.node.gone_nodes import GoneNodes
 from frontier.node.host_addresses import AddressClasses
 from frontier.node.imported import Imported
+from frontier.node.memory_limit import SeenMemoryLimit
 from frontier.settings.values import SEEDS
 from frontier.store.client import BlockingStore
 
@@ -76,6 +77,7 @@ class AllFeatures(Features):
             Portions(node),
             AddressClasses(node, None if SEEDS in allowed else allowed),
             imported,
+            SeenMemoryLimit(node),
             GoneNodes(node),
             *(each.from_node(node) for each in own),
         ]

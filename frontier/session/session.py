@@ -47,6 +47,7 @@ from frontier.node.ends import (
 )
 from frontier.node.file_limit import raise_file_limit
 from frontier.node.hosts import Concurrency
+from frontier.node.memory_limit import SeenMemoryLimit
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
 from frontier.queue.reserve import Ran, Reservation
@@ -636,11 +637,11 @@ class Session(Part):
                 self._crawler.stats.set_value(stat, round(told[figure] / 1e6, 3))
 
     def _publish_node(self) -> None:
-        limit, watchdog = self.node.memory_limit, self.node.watchdog
+        seen, watchdog = self.node.parts[SeenMemoryLimit].state, self.node.watchdog
         stats = self._crawler.stats
-        if limit is not None and limit.state is not None:
-            stats.set_value("frontier/seen/given_up", limit.state.given_up)
-            stats.set_value("frontier/seen/lost_expected", limit.state.lost)
+        if seen is not None:
+            stats.set_value("frontier/seen/given_up", seen.given_up)
+            stats.set_value("frontier/seen/lost_expected", seen.lost)
         if watchdog is not None and watchdog.slow:
             stats.set_value("frontier/busy/callbacks", watchdog.slow)
             stats.set_value("frontier/busy/longest", round(watchdog.longest, 1))

@@ -3,19 +3,16 @@
 import asyncio
 import logging
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
-from frontier.cluster.lease import Leases
-from frontier.cluster.membership import Membership
-from frontier.model import Member
+from frontier.node.memory_limit import SeenMemoryLimit
 from frontier.queue.push import TEST, Push
 from frontier.seen.config import SeenConfig
-from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.store.client import BlockingStore, Call
-from frontier.store.outage_retry import OutageRetry
 from frontier.urls.fingerprint import seen_hash
-from tests.harness.crawls import push
+from tests.harness.crawls import node_of, push
 
 SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=500, error_rate=0.01)
 PARTITIONS = 4
@@ -26,21 +23,10 @@ class Crawl:
 
     def __init__(self, store, keys, max_bytes, shape=SHAPE):
         self.store, self.keys = store, keys
-        outage_retry = OutageRetry(store)
         self.shape = shape
+        config = SimpleNamespace(partitions=PARTITIONS, seen_set_max_bytes=max_bytes)
         self.memory_limit = SeenMemoryLimit(
-            outage_retry,
-            keys,
-            Leases(
-                outage_retry.call,
-                keys,
-                Membership(
-                    outage_retry.call, keys, Member("a", 1), PARTITIONS, ttl=60.0
-                ),
-            ),
-            shape,
-            partitions=PARTITIONS,
-            max_bytes=max_bytes,
+            node_of(store, keys, seen=shape, config=config)
         )
 
     async def push(self, first, end):

@@ -17,6 +17,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
+from frontier.node.context import Part
 from frontier.seen.seen_set import (
     PartitionState,
     SeenState,
@@ -29,10 +32,8 @@ from frontier.store.calls import batches
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from frontier.cluster.lease import Leases
-    from frontier.seen.config import SeenConfig, SeenLayout
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
+    from frontier.node.node import Node
+    from frontier.seen.config import SeenLayout
 
 logger = logging.getLogger(__name__)
 
@@ -46,33 +47,23 @@ MAX_KEYS = 200
 """Keys that are deleted with one call."""
 
 
-class SeenMemoryLimit:
+class SeenMemoryLimit(Part):
     """Watches the memory of one crawl's sets."""
 
-    def __init__(
-        self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        leases: Leases,
-        tiers: SeenConfig,
-        *,
-        partitions: int,
-        max_bytes: int,
-    ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._leases = leases
-        self._tiers = tiers
-        self._partitions = partitions
-        self._max_bytes = max_bytes
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._keys = node.keys
+        self._tiers = node.seen
+        self._max_bytes = node.config.seen_set_max_bytes
         self._warned = False
         self.state: SeenState | None = None
         """The state at the last look; ``None`` if this node has never looked."""
 
+    @override
     async def run(self) -> None:
-        """Keep sets within the limit, until cancelled."""
-        while True:
-            if 0 in self._leases.held:
+        """Keep sets within the limit, if there is one, until cancelled."""
+        while self._max_bytes:
+            if 0 in self._node.leases.held:
                 await self.look()
             await asyncio.sleep(INTERVAL)
 
@@ -96,9 +87,9 @@ class SeenMemoryLimit:
 
     async def _states(self) -> dict[int, PartitionState]:
         found = {}
-        for numbers in batches(range(self._partitions), BATCH):
+        for numbers in batches(range(self._node.config.partitions), BATCH):
             calls = [state_call(self._keys.partition(number)) for number in numbers]
-            replies = await self._outage_retry.retry(calls)
+            replies = await self._node.run(calls)
             for number, reply in zip(numbers, replies, strict=True):
                 state = partition_state(self._tiers, reply)
                 if state is not None:
@@ -109,7 +100,7 @@ class SeenMemoryLimit:
         """Drop a set; not if it was dropped before, or an older one is there yet."""
         args = [layout.era, in_bloom(self._tiers, layout)]
         call = Call.to("seen_give_up", [self._keys.partition(number).seen], args)
-        has_given_up = await self._outage_retry.answer(call)
+        has_given_up = await self._node.answer(call)
         if has_given_up:
             what = "the set of partition %d was given up (%d)"
             logger.info(what, number, layout.count)
@@ -118,8 +109,8 @@ class SeenMemoryLimit:
         keys = self._keys.partition(number)
         for numbers in batches(range(buckets), MAX_KEYS):
             names = [keys.bucket(era, number) for number in numbers]
-            await self._outage_retry.answer(Call.command("UNLINK", *names))
-        await self._outage_retry.answer(Call.command("HDEL", keys.seen, "old"))
+            await self._node.answer(Call.command("UNLINK", *names))
+        await self._node.answer(Call.command("HDEL", keys.seen, "old"))
 
     def _warn(self) -> None:
         if not self._warned:
