@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from frontier.download.addresses import send_checked
-from frontier.download.hops import SEED, Hops
 from frontier.download.outcomes import LeaseGone, TurnIsLater
 from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.download.back_off import LeftAlone
+    from frontier.download.hops import Hops
     from frontier.queue.reserve import Reservation
     from frontier.session.session import Session
 
@@ -53,7 +53,6 @@ MAX_TURNS = 10_000
 """Hosts and slots whose next turn is remembered; above it, past turns are forgotten."""
 CLOSING = "this node closes, and another sends it"
 LOST = "the lease on its partition is lost"
-PAUSED = "the crawl is paused, and this node closes"
 MOST_WAIT = 1.0
 """Seconds for which a request from the store may wait in its slot, where it counts
 towards ``CONCURRENT_REQUESTS``."""
@@ -107,8 +106,7 @@ class LeaseGuard:
             await self._left_alone.require(request)
         reservation = None if delivery is None else delivery.reservation
         if reservation is None:
-            await self._unpaused(request)
-            await self._covered_for_page(request)
+            await self._covered(request, self._session.requests.stands_on(request))
             return await self._send_now(request)
         if self._host_concurrency.is_divided:
             await self._covered(request, reservation)
@@ -140,22 +138,6 @@ class LeaseGuard:
         """Whether *request* needs no lease, or has a current one."""
         reservation = self._session.requests.stands_on(request)
         return reservation is None or self._session.node.covers(reservation)
-
-    async def _covered_for_page(self, request: Request) -> None:
-        """Wait until the lease of the request that needs the response is current.
-
-        Such a *request* is for the robots.txt of another; see `stands_on`.
-
-        Raises:
-            LeaseGone: Another node has its partition now, or this one is closing.
-        """
-        node, reserved = self._session.node, self._session.requests.stands_on(request)
-        while reserved is not None and not node.covers(reserved):
-            if reserved.delivery.is_given_back:
-                raise LeaseGone(CLOSING)
-            if node.has_lost(reserved):
-                raise LeaseGone(LOST)
-            await asyncio.sleep(PATIENCE)
 
     async def _spaced(self, request: Request, reservation: Reservation) -> None:
         """Wait until the lease is current, and the delay of the host has passed.
@@ -227,23 +209,32 @@ class LeaseGuard:
             async with busy.changed:
                 busy.changed.notify_all()
 
-    async def _covered(self, request: Request, reservation: Reservation) -> bool:
-        """Wait until the lease of *request* is current and the crawl is not paused.
+    async def _covered(self, request: Request, stands_on: Reservation | None) -> bool:
+        """Wait until *request* has a current lease and the crawl is not paused.
 
-        Return whether it had to wait.
+        Return whether it had to wait. *stands_on* is its own reservation, or that of
+        the request whose robots.txt it asks for. One that stands on nothing needs no
+        lease; when the node closes it does not wait either, so that what a page that
+        was fetched still needs is fetched.
+
+        Raises:
+            LeaseGone: Another node has its partition now, or this one is closing.
         """
-        node, state = self._session.node, self._session.requests.known(request)
-        waited = False
-        while (node.controls.paused and state.sent is None) or not node.covers(
-            reservation
+        session, node = self._session, self._session.node
+        state, waited = session.requests.known(request), False
+        while (node.controls.paused and state.sent is None) or not (
+            stands_on is None or node.covers(stands_on)
         ):
             waited = True
-            if reservation.delivery.is_given_back:
+            if stands_on is None:
+                if session.gives_back:
+                    break
+            elif stands_on.delivery.is_given_back:
                 raise LeaseGone(CLOSING)
-            if node.has_lost(reservation):
+            elif node.has_lost(stands_on):
                 # Another node has it now. Adopted deliveries wait here until their
                 # partition comes back.
-                self._session.requests.put_off(request)
+                session.requests.put_off(request)
                 self._crawler.stats.inc_value("frontier/queue/lost")
                 raise LeaseGone(LOST)
             if node.controls.paused:
@@ -251,23 +242,6 @@ class LeaseGuard:
             else:
                 await asyncio.sleep(PATIENCE)
         return waited
-
-    async def _unpaused(self, request: Request) -> None:
-        """Wait until the crawl is not paused, for a *request* that needs no lease.
-
-        When the node closes the wait ends, too: what a page that was fetched still
-        needs is fetched.
-
-        Raises:
-            LeaseGone: It is for the robots.txt of requests that are given back.
-        """
-        node = self._session.node
-        while node.controls.paused:
-            if self._session.gives_back:
-                if SEED in request.meta:
-                    raise LeaseGone(PAUSED)
-                return
-            await node.controls.resumed(LOOK)
 
     async def _turn(self, name: str, delay: float) -> None:
         """Wait for the next turn of *name*, a host or slot; turns are *delay* apart."""

@@ -159,10 +159,6 @@ class Marks:
             return await what
         return await self._watchdog.awaited(record, what)
 
-    async def processing(self, doing: Coroutine[Any, Any, None]) -> None:
-        """Await *doing*, which sends items of `PARENT` through the pipelines."""
-        await self.awaited(doing, PARENT.get())
-
 
 class SpiderOutput:
     """Stands between a spider's callbacks and the rest of Scrapy.
@@ -262,7 +258,11 @@ class SpiderOutput:
     ) -> None:
         made = aiter_errback(output, self._on_error, request, response)
         count = 0
-        items = self._items_of(response)
+        process = partial(self._process, response=response)
+        marked = None
+        if self._marks is not None:
+            marked = partial(self._marks.awaited, request=request)
+        items = PageItems(process, self._most_items, marked)
         try:
             async for one in made:
                 if isinstance(one, Request):
@@ -274,12 +274,6 @@ class SpiderOutput:
                     await asyncio.sleep(0)
         finally:
             await items.ended()
-
-    def _items_of(self, response: Any) -> PageItems:
-        """What processes the items of *response*."""
-        process = partial(self._process, response=response)
-        marked = None if self._marks is None else self._marks.processing
-        return PageItems(process, self._most_items, marked)
 
     def _has_witness(self) -> bool:
         """Whether anybody listens for requests that are scheduled or dropped."""
