@@ -38,6 +38,7 @@ from frontier.session.launch import (
 spare_imports()  # what Python, Scrapy and the project have imported so far
 
 from frontier.download.back_off import BackOffMiddleware
+from frontier.download.conditional import ConditionalMiddleware
 from frontier.download.cookies import CookiesMiddleware
 from frontier.download.robots import RobotsTxtMiddleware
 from frontier.downloadermiddlewares import (
@@ -69,6 +70,7 @@ MIDDLEWARES = (
     ("DOWNLOADER_MIDDLEWARES", HopMiddleware, 60),
     ("DOWNLOADER_MIDDLEWARES", ImportedFilterMiddleware, 61),
     ("DOWNLOADER_MIDDLEWARES", BackOffMiddleware, 555),
+    ("DOWNLOADER_MIDDLEWARES", ConditionalMiddleware, 949),
     ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
 )
 """The middlewares that a crawl needs, and their places."""

@@ -21,7 +21,6 @@ from frontier.download.capture import (
     exchange_of_made,
     exchange_of_wire,
 )
-from frontier.download.conditional import Conditional
 from frontier.download.hops import Hops
 from frontier.download.origin import Answering
 from frontier.download.outcomes import (
@@ -32,7 +31,7 @@ from frontier.download.outcomes import (
     outcome_of,
 )
 from frontier.errors import BodyArchivedOnly, FrontierError
-from frontier.model import Attempt, Exchange
+from frontier.model import Attempt, Exchange, Unmodified
 from frontier.node.imported import Imported
 from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import (
@@ -185,7 +184,6 @@ class CaptureMiddleware(OfCrawler):
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-        self._conditional = Conditional(self._session)
         with one_message():
             self._answering = Answering(crawler, self._session)
         config = self._session.config
@@ -193,20 +191,17 @@ class CaptureMiddleware(OfCrawler):
             self._session.browser = BrowserTraffic(crawler, self._session)
 
     async def process_request(self, request: Request) -> None:
-        """Ask only for changes, if that is wanted; note if *request* names its slot.
+        """Note if *request* names its slot.
 
         Raises:
             TurnIsLater: Its host is to be left alone first.
         """
         if self._session.lease_guard is not None:  # robots.txt had the last turn
             self._session.lease_guard.require_turn(request)
-        await self._conditional.ask(request)
         if DOWNLOAD_SLOT in request.meta:
             self._session.requests.of(request).names_slot = True
 
-    async def process_response(
-        self, request: Request, response: Response
-    ) -> Response | Request:
+    async def process_response(self, request: Request, response: Response) -> Response:
         """Hand the exchange to the archive; its record is awaited by the ack."""
         state = self._session.requests.of(request)
         wire, state.wire = state.wire, None
@@ -215,8 +210,7 @@ class CaptureMiddleware(OfCrawler):
         if "cached" not in response.flags and request.url.startswith(HTTP):
             if wire is not None and wire.has_answer:
                 exchange = exchange_of_wire(request, wire)
-                settled = self._conditional.settle(request, exchange)
-                self._archive(request, settled)
+                self._archive(request, self._settled(request, exchange))
             if wire is None or not wire.is_complete:
                 self._archive_answer(request, response)
         state.answer = None
@@ -224,7 +218,7 @@ class CaptureMiddleware(OfCrawler):
         if ARCHIVED_ONLY in response.flags:
             self._session.count("frontier/archive/only")
             request.meta["dont_cache"] = True  # a cache would have an empty body
-        return await self._conditional.restore(request, response)
+        return response
 
     async def process_exception(
         self,
@@ -257,7 +251,6 @@ class CaptureMiddleware(OfCrawler):
                     notes=(*_tries(request), *_refused(exception)),
                 )
             )
-        self._conditional.forget(request)
         self._unslot(request)
 
     def _count(self, request: Request, kind: str | None) -> None:
@@ -279,8 +272,15 @@ class CaptureMiddleware(OfCrawler):
             exchange = exchange_of_made(request, given, started, maker)
         else:
             exchange = exchange_of(request, given, started)
-            exchange = self._conditional.settle(request, exchange)
+            exchange = self._settled(request, exchange)
         self._archive(request, exchange)
+
+    def _settled(self, request: Request, exchange: Exchange) -> Exchange:
+        """*exchange*, with what it stands for if it is a 304 that we asked for."""
+        past = self._session.requests.known(request).asked_with
+        if past is None or exchange.status != 304:
+            return exchange
+        return replace(exchange, unmodified=Unmodified(past.original, past.digest))
 
     def _unslot(self, request: Request) -> None:
         """Hide the slot that Scrapy chose from what retries and redirects copy.

@@ -13,21 +13,21 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
 from frontier.errors import StoreError
-from frontier.model import Exchange, Unmodified
+from frontier.session.session import OfCrawler, session_of
 from frontier.warc.readback import Kept, is_here, read_back
 
 if TYPE_CHECKING:
     from scrapy import Request
+    from scrapy.crawler import Crawler
 
     from frontier.dedupe.url_history import LastCapture
-    from frontier.session.session import Session
 
 UNCONDITIONAL = "frontier_unconditional"
 """Key of ``meta``: the body could not be read back, so it is fetched."""
@@ -44,14 +44,18 @@ _CONDITIONS = (
 _OF_THE_BODY = {b"content-length", b"content-type", b"content-encoding"}
 
 
-class Conditional:
+class ConditionalMiddleware(OfCrawler):
     """Makes requests conditional, and hands on the stored body for a 304."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._directory = session.config.warc_dir
+    def __init__(self, crawler: Crawler) -> None:
+        self._session = session_of(crawler)
+        config = self._session.config
+        is_wanted = config.revisit_conditional_get or config.recrawl != "off"
+        if not (config.warc_enabled and config.revisit_enabled and is_wanted):
+            raise NotConfigured  # with a reason, Scrapy would warn
+        self._directory = config.warc_dir
 
-    async def ask(self, request: Request) -> None:
+    async def process_request(self, request: Request) -> None:
         """Make *request* conditional, if its response is stored on this machine."""
         archive = self._session.archive
         if (
@@ -72,19 +76,14 @@ class Conditional:
             request.headers["If-Modified-Since"] = past.modified
         self._session.requests.of(request).asked_with = past
 
-    def settle(self, request: Request, exchange: Exchange) -> Exchange:
-        """*exchange*, with what it stands for if it is a 304 that we asked for."""
-        past = self._session.requests.known(request).asked_with
-        if past is None or exchange.status != 304:
-            return exchange
-        return replace(exchange, unmodified=Unmodified(past.original, past.digest))
-
-    async def restore(self, request: Request, response: Response) -> Response | Request:
+    async def process_response(
+        self, request: Request, response: Response
+    ) -> Response | Request:
         """What the spider gets: the stored body if *response* is a 304 we asked for.
 
         If the body cannot be read back after all, the request is to be repeated.
         """
-        past = self.forget(request)
+        past = self._forget(request)
         if past is None or response.status != 304:
             return response
         kept = await asyncio.to_thread(read_back, self._directory, past)
@@ -95,7 +94,11 @@ class Conditional:
         self._session.count("frontier/archive/unmodified")
         return _restored(response, kept)
 
-    def forget(self, request: Request) -> LastCapture | None:
+    def process_exception(self, request: Request, exception: Exception) -> None:  # noqa: ARG002
+        """Have *request* be made conditional anew if it is tried again."""
+        self._forget(request)
+
+    def _forget(self, request: Request) -> LastCapture | None:
         """Remove the added headers; return the capture that they were from."""
         past = self._session.requests.known(request).asked_with
         if past is not None:
