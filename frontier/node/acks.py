@@ -130,7 +130,6 @@ class Acks:
         """Have *reservation* wait in the store again: its request was not sent."""
         await self._inbox.put_back([reservation])
         self._parts.call(Part.ended, [reservation])
-        self._node.ready.note(reservation.lease.partition, [reservation.queue])
 
     async def run(self) -> None:
         """Ack what is completed, until cancelled."""

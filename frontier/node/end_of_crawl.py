@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 INTERVAL = 0.5
 """Seconds between scans of the first node while it is idle; a node with r others before
 it waits (r + 1)^2 times as long. All together they scan 3.3 times a second, however
-many they are; twice that when nothing is left."""
+many they are; once more when nothing is left."""
 AT_LEAST = 10.0
 """Seconds between scans while all that is left waits until it is due."""
 LOOK = 0.05

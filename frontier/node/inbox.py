@@ -215,6 +215,7 @@ class Inbox:
         await self.requeue([reservation for reservation in back if reservation.id > 0])
         for reservation in back:
             self._drop(reservation)
+            self._ready.note(reservation.lease.partition, [reservation.queue])
 
     async def requeue(self, back: Sequence[Reservation]) -> None:
         """Have the store requeue *back*, all of which it has."""
@@ -272,20 +273,14 @@ class Inbox:
             if self.stopped:
                 continue
             if self._withdrawn:
-                await self._put_back_withdrawn()
+                back, self._withdrawn = self._withdrawn, []
+                await self.put_back(back)
             await self._node.reclaim.settle()
             if self._rests or self._usable() > self._size // 2:
                 continue
             await self._heed_hints()
             while not self._rests and await self.fill():
                 pass
-
-    async def _put_back_withdrawn(self) -> None:
-        """Have URLs whose hosts may not be asked yet wait in the store."""
-        back, self._withdrawn = self._withdrawn, []
-        await self.put_back(back)
-        for reservation in back:
-            self._ready.note(reservation.lease.partition, [reservation.queue])
 
     async def _heed_hints(self) -> None:
         call = take_hints_call(self._keys, self._node.config.node_id)

@@ -92,10 +92,7 @@ class Uplink(Part):
             return
         if self._silent:
             self._forget()
-        self._asked[target.origin] = time.monotonic()
-        self._asked.move_to_end(target.origin)
-        if len(self._asked) > MOST:
-            self._asked.popitem(last=False)
+        self._note(target.origin, time.monotonic())
         self._good[target] = None
         self._good.move_to_end(target)
         if len(self._good) > KEPT:
@@ -108,10 +105,7 @@ class Uplink(Part):
         if not self._interval:
             return
         now = time.monotonic()
-        self._asked[target.origin] = now
-        self._asked.move_to_end(target.origin)
-        while self._asked and next(iter(self._asked.values())) < now - LATELY:
-            self._asked.popitem(last=False)
+        self._note(target.origin, now)
         self._silent_since = min(self._silent_since, now)
         self._failures += 1
         if len(self._silent) < MOST:
@@ -123,6 +117,14 @@ class Uplink(Part):
             self._answer.clear()
             self._doubt.set()
             self._steer()
+
+    def _note(self, origin: str, now: float) -> None:
+        """Note that a request to *origin* has an outcome, and forget old ones."""
+        asked = self._asked
+        asked[origin] = now
+        asked.move_to_end(origin)
+        while len(asked) > MOST or next(iter(asked.values())) < now - LATELY:
+            asked.popitem(last=False)
 
     @override
     def room(self) -> bool:
