@@ -57,9 +57,8 @@ MOST_WAIT = 1.0
 """Seconds for which a request from the store may wait in its slot, where it counts
 towards ``CONCURRENT_REQUESTS``."""
 PATIENCE = 0.05
-"""Seconds between checks of a lease that is not current."""
-LOOK = 0.5
-"""Seconds between checks while the crawl is paused."""
+"""Seconds between checks of a lease that is not current, or whether a paused crawl goes
+on."""
 
 
 class _Busy:
@@ -237,10 +236,7 @@ class LeaseGuard:
                 session.requests.put_off(request)
                 self._crawler.stats.inc_value("frontier/queue/lost")
                 raise LeaseGone(LOST)
-            if node.controls.paused:
-                await node.controls.resumed(LOOK)
-            else:
-                await asyncio.sleep(PATIENCE)
+            await asyncio.sleep(PATIENCE)
         return waited
 
     async def _turn(self, name: str, delay: float) -> None:

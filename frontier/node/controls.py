@@ -14,7 +14,6 @@ What always holds:
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from frontier.cluster import controls as wanted
 from frontier.cluster.controls import Controls, Entry
 from frontier.errors import KeyDamaged
 from frontier.model import Attempt
-from frontier.node.context import Part, happens
+from frontier.node.context import Part
 
 if TYPE_CHECKING:
     from frontier.node.node import Node
@@ -46,8 +45,6 @@ class Controlling(Part):
         """The version that is in force; empty if nothing was ever wanted."""
         self._logged = 0
         """The version of the last entry that this node has logged."""
-        self._going = asyncio.Event()
-        self._going.set()
 
     @property
     def paused(self) -> bool:
@@ -64,10 +61,6 @@ class Controlling(Part):
         """What is in force, if anything was ever wanted."""
         return {"controls": self.version} if self.version else {}
 
-    async def resumed(self, seconds: float) -> bool:
-        """Wait until the crawl is not paused, but no longer than *seconds*."""
-        return await happens(self._going, seconds)
-
     async def heed(self, version: str) -> None:
         """Read what is wanted as of *version*, put it into force, and pass it on.
 
@@ -80,10 +73,6 @@ class Controlling(Part):
         self.wanted = wanted.read(self._node.keys, replies)
         for fault in self.wanted.faults:
             raise KeyDamaged("", *fault)
-        if self.paused:
-            self._going.clear()
-        else:
-            self._going.set()
         self._tell()
         await self._node.parts.wait(Part.learn)
         self._node.parts.call(Part.steered)
