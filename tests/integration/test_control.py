@@ -147,6 +147,7 @@ def test_exclusion_delay_and_pause_hold_for_nodes_that_join_later(serve, cluster
     # Those that came later have all of it, the first two what was before their ends.
     assert logged.count("frontier:paused") == 6
     assert logged.count("frontier:resumed") == 4
+    assert "what:DOWNLOAD_DELAY=0.5" in "".join(log_lines(cluster))
 
 
 def test_a_limit_that_is_set_ends_a_crawl_that_had_none(serve, cluster):
