@@ -3,6 +3,7 @@
 A few seeds: `.ci/run` tries hundreds, and `make nightly` 60,000.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,14 @@ def test_simulator_finds_a_node_that_hands_over_a_started_request(simulate):
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert " 1 wrong" in done.stdout
+
+
+@pytest.mark.long
+def test_each_documented_seed_finds_the_fault_that_is_put_back(simulate):
+    page = (ROOT / "docs" / "decisions" / "tests.md").read_text("utf-8")
+    found = re.findall(r"^\| `(\w+)`: .+ \| (\d+) \|$", page, re.MULTILINE)
+
+    assert len(found) == 6
+    for mutant, seed in found:
+        done = simulate("--seed", seed, "--mutant", mutant)
+        assert "1 seeds, 1 wrong" in done.stdout, (mutant, seed, done.stdout)
