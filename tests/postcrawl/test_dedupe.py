@@ -1,7 +1,6 @@
 """Deduplication after the crawl, of files that warcio has written."""
 
 import base64
-import gzip
 import hashlib
 import json
 import os
@@ -252,21 +251,6 @@ def test_a_name_of_two_payloads_is_no_original(new_warc, tmp_path):
     of_b = ("http://b.example/", date(2))
     assert set(revisits(out).values()) == {of_b}
     assert len(revisits(out)) == 2
-
-
-def test_a_file_that_has_changed_is_left_alone(before, planned, tmp_path):
-    out = tmp_path / "after"
-    first = before / "one.warc.gz"
-    first.write_bytes(first.read_bytes() + gzip.compress(b""))
-
-    done = run("apply", planned, "-o", out, code=ExitCode.INCOMPLETE)
-
-    assert [str(first) in reason for reason in done["files_left"]] == [True]
-    assert not (out / "one.warc.gz").exists()
-    # Its originals cannot be compared, so that their copies stay what they are.
-    assert (done["replaced"], len(done["records_left"])) == (0, 3)
-    second = "two.warc.gz"
-    assert (out / second).read_bytes() == (before / second).read_bytes()
 
 
 def test_equal_digests_of_different_payloads_are_found_out(before, planned, tmp_path):
