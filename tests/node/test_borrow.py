@@ -193,27 +193,6 @@ async def test_what_waits_for_a_lease_does_not_wake_the_inbox(pair, until, new_p
     assert not b.ready.changed.is_set()
 
 
-async def test_partition_is_lent_only_after_its_started_deliveries_are_acked(
-    pair, until, new_push
-):
-    a, b = await pair()
-    lent = own(a)[0]
-    await a.push(lent, new_push(b"x"))
-    await a.ready.load([lent])
-    started = await until(a.inbox.take, "a reservation")
-    await kept(b, own(b)[0], until, new_push, lent)
-    for _ in range(5):
-        await b.borrow.look()
-        await b.heartbeat.beat()
-        await a.borrow.look()
-        await a.heartbeat.beat()
-    assert lent in a.leases.held
-
-    a.acks.complete(started)
-    await a.acks.drain()
-    await rounds(b, a, until=lambda: lent in b.leases.held)
-
-
 async def test_nodes_that_want_the_same_partition_take_turns(pair, until, new_push):
     a, b = await pair()
     a.hosts.most = b.hosts.most = lambda queue_key: 0.5  # nothing is ever sent
