@@ -60,6 +60,7 @@ async def test_a_node_hears_of_what_another_has_due_before_all_it_knows(
     await until(lambda: len(fetched) == 30)
 
     assert all(url.startswith(b"near") for url, _ in fetched)
+    assert a.due_times.moved + b.due_times.moved == 30
     for node, task in ((a, at_a), (b, fetching)):
         node.owner.on_end(FINISHED)
         await task
