@@ -27,7 +27,7 @@ BLOCK = re.compile(r"^```reference\n(.+)\n```$", re.MULTILINE)
 KEYS = {
     "namespace": keys.RegistryKeys("<namespace>"),
     "crawl": keys.CrawlKeys("<namespace>", "<crawl>"),
-    "partition": keys.PartitionKeys("{<namespace>:<crawl>:<partition>}"),
+    "partition": keys.PartitionKeys("{<namespace>:<crawl>:<partition>}:"),
     "collection": keys.CollectionKeys(""),
 }
 
@@ -50,18 +50,28 @@ def settings() -> Iterator[str]:
 
 def texts_of_settings() -> dict[str, str]:
     """The docstring of each field of `Config`, which Python itself forgets."""
-    tree = ast.parse(Path(config.__file__).read_text("utf-8"))
+    return {name: text for name, text, _ in attributes(Config)}
+
+
+def attributes(cls: type) -> Iterator[tuple[str, str, list[str]]]:
+    """The attributes and methods of *cls*: name, docstring and parameters."""
+    tree = ast.parse(Path(inspect.getfile(cls)).read_text("utf-8"))
     (body,) = (
         node.body
         for node in tree.body
-        if isinstance(node, ast.ClassDef) and node.name == "Config"
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__
     )
-    found = {}
-    for node, behind in itertools.pairwise(body):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            text: Any = behind
-            found[node.target.id] = inspect.cleandoc(text.value.value)
-    return found
+    for node, behind in itertools.pairwise([*body, None]):
+        text: Any = behind
+        match node:
+            case ast.FunctionDef():
+                said = inspect.cleandoc(ast.get_docstring(node) or "")
+                yield node.name, said, [one.arg for one in node.args.args[1:]]
+            case (
+                ast.AnnAssign(target=ast.Name(id=name))
+                | ast.Assign(targets=[ast.Name(id=name)])
+            ) if isinstance(text, ast.Expr):
+                yield name, inspect.cleandoc(text.value.value), []  # type: ignore[attr-defined]
 
 
 def spelled(value: Any) -> str:
@@ -72,17 +82,14 @@ def spelled(value: Any) -> str:
 
 
 def patterns_of(one: Any) -> Iterator[tuple[str, str, str]]:
-    """Each method of *one* that names a key, the name, and what is said of it."""
-    data = {field.name for field in fields(one)}
-    for name, value in vars(type(one)).items():
-        if name.startswith("_") or name in data or name == "partition":
-            continue
-        if isinstance(value, property):
-            yield name, getattr(one, name), inspect.getdoc(value) or ""
-        else:
-            _, *parameters = inspect.signature(value).parameters
-            pattern = getattr(one, name)(*(f"<{each}>" for each in parameters))
-            yield name, pattern, inspect.getdoc(value) or ""
+    """Each key that *one* names: by what, the name, and what is said of it."""
+    data = {"born", "partition", "prefix", "tagged"}
+    for name, text, parameters in attributes(type(one)):
+        if not name.startswith("_") and name not in data:
+            found = getattr(one, name)
+            if parameters:
+                found = found(*(f"<{each}>" for each in parameters))
+            yield name, found, text
 
 
 def keys_of(kind: str) -> Iterator[str]:

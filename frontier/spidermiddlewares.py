@@ -147,7 +147,7 @@ class StartMiddleware(OfCrawler):
             logger.info("the seeds of this crawl are loaded already")
             await session.node.tell_if_empty()
             return False
-        ask = Call.command("HVALS", session.node.keys.ended())
+        ask = Call.command("HVALS", session.node.keys.ended)
         session.deadly = deadly_in(await session.node.answer(ask))
         return True
 

@@ -412,8 +412,8 @@ def put_crawl(db):
     def put(keys, **fields):
         fields = {"state": "open", "spider": "site", "created_ms": 1} | fields
         fields["schema"] = SCHEMA
-        db("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
-        db("HSET", keys.meta(), *(x for pair in fields.items() for x in pair))
+        db("SADD", RegistryKeys(keys.namespace).crawls, keys.crawl_id)
+        db("HSET", keys.meta, *(x for pair in fields.items() for x in pair))
 
     return put
 
@@ -428,7 +428,7 @@ def unique():
 def crawl(unique, db):
     """The keys of a crawl that no other test has; it is open, and has no mark."""
     keys = CrawlKeys("test", unique)
-    db("HSET", keys.meta(), "state", "open")
+    db("HSET", keys.meta, "state", "open")
     return keys
 
 
@@ -475,10 +475,10 @@ def silence(db, crawl):
     """Make a node's last beat, or that of its former process, long ago."""
 
     def silence(name, key=None):
-        key = key or crawl.nodes()
+        key = key or crawl.nodes
         _, *rest = db("HGET", key, name).split(b" ", 1)
         db("HSET", key, name, b" ".join([b"1000", *rest]))
-        db("HDEL", crawl.meta(), "swept_ms")  # the next beat looks for the dead
+        db("HDEL", crawl.meta, "swept_ms")  # the next beat looks for the dead
 
     return silence
 

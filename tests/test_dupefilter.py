@@ -222,7 +222,7 @@ def test_a_crawl_that_is_queued_by_host_is_not_joined(
     made = crawler()
     shape = json.dumps(crawl_settings(session_of(made).config))
     keys = CrawlKeys("frontier", unique)
-    blocking().call(Call.to("crawl_open", [keys.meta()], [shape, "foo", "", SCHEMA]))
+    blocking().call(Call.to("crawl_open", [keys.meta], [shape, "foo", "", SCHEMA]))
 
     said = refusal(RedisDupeFilter.from_crawler(made), caplog)
     assert "FRONTIER_QUEUE_KEY = 'fingerprint', but the crawl" in said

@@ -210,7 +210,7 @@ def list_all(given: ListOptions) -> Shown:
     with given.connected() as store:
         crawls = list_crawls(store, given.namespace)
     faults = [
-        f"the key {CrawlKeys(given.namespace, crawl.crawl_id).meta()} of "
+        f"the key {CrawlKeys(given.namespace, crawl.crawl_id).meta} of "
         f"{crawl.crawl_id} is damaged: delete it; frontier crawl rebuild then makes "
         "the crawl again from journals, and frontier crawl end ends it"
         for crawl in crawls

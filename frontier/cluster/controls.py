@@ -135,7 +135,7 @@ def change(
         CrawlClosed: It has ended.
         ConfigurationError: There would be more than `MOST` entries.
     """
-    names = [keys.meta(), keys.controls(), keys.control_log()]
+    names = [keys.meta, keys.controls, keys.control_log]
     args: list[Argument] = [wanted.verb, _plain(who, MAX_WHO)]
     args += [_plain(wanted.what, MAX_FIELD), MOST, KEPT]
     for name, value in wanted.fields.items():
@@ -156,9 +156,9 @@ def change(
 def calls(keys: CrawlKeys) -> list[Call]:
     """The calls whose replies, including those for damaged keys, `read` reads."""
     return [
-        Call.command("HGET", keys.meta(), "paused"),
-        Call.command("HGETALL", keys.controls()),
-        Call.command("LRANGE", keys.control_log(), -KEPT, -1),
+        Call.command("HGET", keys.meta, "paused"),
+        Call.command("HGETALL", keys.controls),
+        Call.command("LRANGE", keys.control_log, -KEPT, -1),
     ]
 
 
@@ -170,7 +170,7 @@ def read(keys: CrawlKeys, replies: Sequence[Any]) -> Controls:
     ]
     pause = _by(paused) if isinstance(paused, bytes) else None
     if isinstance(paused, bytes) and pause is None:
-        strange.append((keys.meta(), f"its paused is {paused[:40]!r}"))
+        strange.append((keys.meta, f"its paused is {paused[:40]!r}"))
     excluded: dict[Rule, By] = {}
     exclusions = Exclusions()
     changed: dict[tuple[str, str], tuple[str, By]] = {}
@@ -184,12 +184,12 @@ def read(keys: CrawlKeys, replies: Sequence[Any]) -> Controls:
             exclusions.add(rule)
             excluded[rule] = by
         except (ConfigurationError, ValueError) as error:
-            strange.append((keys.controls(), f"{name[:100]!r}: {error}"[:300]))
+            strange.append((keys.controls, f"{name[:100]!r}: {error}"[:300]))
     entries = logged if isinstance(logged, list) else []
     log = [entry for value in entries if (entry := _entry(value)) is not None]
     if len(log) < len(entries):
         bad = len(entries) - len(log)
-        strange.append((keys.control_log(), f"{bad} entries of it cannot be read"))
+        strange.append((keys.control_log, f"{bad} entries of it cannot be read"))
     return Controls(pause, excluded, exclusions, changed, tuple(log), tuple(strange))
 
 

@@ -128,7 +128,7 @@ async def enter(
             before, chosen = await _allot(run, registry, spider, name, job, passed)
         keys = CrawlKeys(namespace, chosen)
         if join_only and not (
-            chosen and (await run([Call.command("EXISTS", keys.meta())]))[0]
+            chosen and (await run([Call.command("EXISTS", keys.meta)]))[0]
         ):
             raise NoCrawlYet(crawl_id, spider)
         if claim is not None and not await claim(keys):
@@ -225,7 +225,7 @@ async def _tell_of_others(
     if job is None or before in {"", crawl_id}:
         return
     keys = CrawlKeys(found.keys.namespace, before)
-    ask = Call.command("HMGET", keys.meta(), "state", "job")
+    ask = Call.command("HMGET", keys.meta, "state", "job")
     state, stored = (await run([ask]))[0]
     other = job_in(keys, stored)
     if state == b"open" and other is not None and other.id != job.id:
@@ -247,7 +247,7 @@ async def _refuse_taken(run: Run, keys: CrawlKeys, *, named: bool) -> None:
         ConfigurationError: The crawl can have no other name: it is *named*, or exists.
     """
     chosen = keys.crawl_id
-    if named or (await run([Call.command("EXISTS", keys.meta())]))[0]:
+    if named or (await run([Call.command("EXISTS", keys.meta)]))[0]:
         raise ConfigurationError(
             f"the collection has a crawl {chosen} already, which was imported, was "
             "deleted, or is in another store; set FRONTIER_CRAWL_ID to a name that "
@@ -274,14 +274,14 @@ async def _open(
         KeyDamaged: What it was created with, or its state, cannot be read.
         OtherSchema: It has not ended, and another version of this package made it.
     """
-    known = Call.command("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
+    known = Call.command("SADD", RegistryKeys(keys.namespace).crawls, keys.crawl_id)
     opened = open_call(keys, json.dumps(shape), spider, job)
     reply = (await run([opened, known]))[0]
     state, stored, born, marked, schema, for_job, finished, now, is_new = reply
     if state.decode("latin-1") not in ENDED:
         check_schema(keys.crawl_id, schema)
     if state not in STATES:
-        raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
+        raise KeyDamaged("", keys.meta, f"its state is {state[:40]!r}")
     if state == b"open":
         _compare(keys.crawl_id, shape, _shape(keys, stored))
         keys = replace(keys, born=(born or b"").decode("utf-8", "replace"))
@@ -303,7 +303,7 @@ def job_in(keys: CrawlKeys, stored: bytes | None) -> Job | None:
     try:
         return Job.read(stored)
     except ValueError as error:
-        raise KeyDamaged("", keys.meta(), str(error)) from None
+        raise KeyDamaged("", keys.meta, str(error)) from None
 
 
 def open_call(keys: CrawlKeys, shape: str, spider: str, job: Job | None = None) -> Call:
@@ -313,7 +313,7 @@ def open_call(keys: CrawlKeys, shape: str, spider: str, job: Job | None = None) 
     """
     born = keys.born or secrets.token_hex(8)
     told = "" if job is None else job.stored()
-    return Call.to("crawl_open", [keys.meta()], [shape, spider, born, SCHEMA, told])
+    return Call.to("crawl_open", [keys.meta], [shape, spider, born, SCHEMA, told])
 
 
 async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
@@ -347,7 +347,7 @@ def mark_now(store: BlockingStore, keys: CrawlKeys, partitions: int) -> None:
 
 def marked_call(keys: CrawlKeys) -> Call:
     """The call that notes that all partitions have the crawl's mark."""
-    return Call.txn(is_same(keys), [("HSET", keys.meta(), "marked", 1)])
+    return Call.txn(is_same(keys), [("HSET", keys.meta, "marked", 1)])
 
 
 def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> int:
@@ -358,7 +358,7 @@ def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> i
     Raises:
         StoreError: The store does not answer.
     """
-    born, marked = store.command("HMGET", keys.meta(), "born", "marked")
+    born, marked = store.command("HMGET", keys.meta, "born", "marked")
     lost = 0
     for numbers in batches(range(partitions if born and marked else 0), BATCH):
         counts = [keys.partition(number).counts for number in numbers]
@@ -375,7 +375,7 @@ def carry_call(keys: CrawlKeys) -> Call:
     the call stores the salt of the marks that ensure this. It is random, so that
     these marks mean nothing to a crawl that they are carried over to.
     """
-    return Call.command("HSETNX", keys.meta(), "start_salt", secrets.token_hex(8))
+    return Call.command("HSETNX", keys.meta, "start_salt", secrets.token_hex(8))
 
 
 def _said(state: bytes) -> str:
@@ -411,7 +411,7 @@ def _shape(keys: CrawlKeys, stored: bytes | None) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise KeyDamaged("", keys.meta(), "its shape is not the JSON of settings")
+        raise KeyDamaged("", keys.meta, "its shape is not the JSON of settings")
     return found
 
 

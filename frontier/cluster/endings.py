@@ -30,7 +30,7 @@ async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     Raises:
         CrawlLost: The crawl is not in the store any more.
     """
-    names = [keys.meta(), keys.nodes(), keys.seeding()]
+    names = [keys.meta, keys.nodes, keys.seeding]
     args: list[Argument] = [int(ttl * 1000), keys.born]
     (reply,) = await run([Call.to("crawl_finish", names, args)])
     if reply < 0:
@@ -43,7 +43,7 @@ async def end(run: Run, keys: CrawlKeys, limit: str) -> bool:
 
     Returns whether it has ended at a limit, which may be another.
     """
-    told = Call.command("HMGET", keys.meta(), "state", "born")
+    told = Call.command("HMGET", keys.meta, "state", "born")
     ended = _end_call(keys, LIMIT, *is_same(keys), told=("limit", limit))
     _, (state, born) = await run([ended, told])
     is_at_limit: bool = state == LIMIT.encode()
@@ -59,7 +59,7 @@ def close(store: BlockingStore, keys: CrawlKeys) -> bool:
     state, live = _look(store, keys)
     if state != OPEN:
         return False
-    is_idle = (("ZCOUNT", keys.seeding(), NOW, "+inf"), 0)
+    is_idle = (("ZCOUNT", keys.seeding, NOW, "+inf"), 0)
     if live or store.call(_end_call(keys, FINISHED, is_idle)) is None:
         raise InUse(
             f"the crawl {keys.crawl_id} is in use; stop its nodes first, or add "
@@ -96,18 +96,18 @@ def reopen(store: BlockingStore, keys: CrawlKeys, spider: str) -> str | None:
     state, live = _look(store, keys)
     if state == FINISHED and live:
         raise CrawlInUse(keys.crawl_id, ["the last of them is leaving"])
-    meta = keys.meta()
+    meta = keys.meta
     is_whole = [_is(keys, "removed_ms", ""), _is(keys, "deleting_ms", "")]
     opened = [("HSET", meta, "state", OPEN), ("HDEL", meta, "finished_ms")]
     call = Call.txn([_is(keys, "state", FINISHED), *is_whole], opened)
     if store.call(call) is None:
         return None
     registry = RegistryKeys(keys.namespace).spider(spider)
-    job = job_in(keys, store.command("HGET", keys.meta(), "job"))
+    job = job_in(keys, store.command("HGET", keys.meta, "job"))
     field = "free" if job is None else f"crawl:{job.id}"
     newest_id = store.command("HGET", registry, field) or b""
     newest = CrawlKeys(keys.namespace, newest_id.decode("utf-8", "replace"))
-    if newest_id and store.command("HGET", newest.meta(), "state") == OPEN.encode():
+    if newest_id and store.command("HGET", newest.meta, "state") == OPEN.encode():
         return newest.crawl_id
     store.command("HSET", registry, field, keys.crawl_id)
     return keys.crawl_id
@@ -126,14 +126,14 @@ def begin_removal(store: BlockingStore, keys: CrawlKeys, field: str) -> None:
         raise CrawlInUse(keys.crawl_id)
     if live:
         raise CrawlInUse(keys.crawl_id, live)
-    note = [("HSETNX", keys.meta(), field, NOW)]
+    note = [("HSETNX", keys.meta, field, NOW)]
     if field and not store.call(Call.txn([_is(keys, "state", state)], note)):
         raise CrawlInUse(keys.crawl_id)  # it was opened again
 
 
 def _look(store: BlockingStore, keys: CrawlKeys) -> tuple[str, list[str]]:
     """The state of the crawl, empty if there is none, and the ids of its live nodes."""
-    asked = (("HGET", keys.meta(), "state"), ("HGETALL", keys.nodes()), ("TIME",))
+    asked = (("HGET", keys.meta, "state"), ("HGETALL", keys.nodes), ("TIME",))
     calls = [Call.command(*parts) for parts in asked]
     state, members, time = store.run(calls, tolerant=True)
     if isinstance(state, KeyDamaged):
@@ -145,12 +145,12 @@ def _look(store: BlockingStore, keys: CrawlKeys) -> tuple[str, list[str]]:
 
 def _is(keys: CrawlKeys, field: str, value: Argument) -> Condition:
     """The condition of a `Call.txn` that *field* of `meta` is *value*."""
-    return ("HGET", keys.meta(), field), value
+    return ("HGET", keys.meta, field), value
 
 
 def _end_call(
     keys: CrawlKeys, state: str, *when: Condition, told: Command = ()
 ) -> Call:
     """The call that ends the crawl, if it is open and all of *when* holds."""
-    ended = ("HSET", keys.meta(), "state", state, "finished_ms", NOW, *told)
+    ended = ("HSET", keys.meta, "state", state, "finished_ms", NOW, *told)
     return Call.txn([_is(keys, "state", OPEN), *when], [ended])

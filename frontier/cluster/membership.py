@@ -66,7 +66,7 @@ def drain(store: BlockingStore, keys: CrawlKeys, node_id: str) -> None:
     Raises:
         NotFound: It is not a member of the crawl.
     """
-    is_member = [(("HEXISTS", keys.nodes(), node_id), 1)]
+    is_member = [(("HEXISTS", keys.nodes, node_id), 1)]
     wanted = ("SET", keys.order(node_id), "drain", "EX", DRAIN_S)
     if not store.call(Call.txn(is_member, [wanted])):
         raise NotFound(NO_NODE.format(keys.crawl_id, node_id))
@@ -120,8 +120,8 @@ def remove(
         NotFound: It is not a member of the crawl.
         InUse: It sent a heartbeat within its lease time.
     """
-    names = [keys.nodes(), keys.epoch(), keys.hints(node_id), keys.order(node_id)]
-    names.append(keys.membership())
+    names = [keys.nodes, keys.epoch, keys.hints(node_id), keys.order(node_id)]
+    names.append(keys.membership)
     found = store.call(Call.to("node_remove", names, [node_id, int(force), REMOVE_S]))
     if found == 0:
         raise NotFound(NO_NODE.format(keys.crawl_id, node_id))
@@ -332,8 +332,8 @@ class Membership:
     ) -> tuple[list[str], list[Argument]]:
         """Keys and arguments of a heartbeat."""
         keys, node_id = self._keys, self._member.node_id
-        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
-        names += [keys.order(node_id), keys.membership(), keys.former()]
+        names = [keys.nodes, keys.epoch, keys.reports, keys.meta]
+        names += [keys.order(node_id), keys.membership, keys.former]
         args: list[Argument] = [
             node_id,
             0 if self.leaving or self._is_away() else self._member.weight,
@@ -350,7 +350,7 @@ class Membership:
 
     async def _other(self, own: Mapping[str, Any]) -> str:
         """Where the process that now has this node's id runs; empty if not known."""
-        reports = Call.command("HGET", self._keys.reports(), self._member.node_id)
+        reports = Call.command("HGET", self._keys.reports, self._member.node_id)
         (stored,) = await self._run([reports])
         try:
             told = json.loads(stored or b"")
@@ -372,7 +372,7 @@ class Membership:
             raise CrawlLost(keys.crawl_id)
         epoch, state, order, controls, had, now, *members = reply
         if state not in STATES:
-            raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
+            raise KeyDamaged("", keys.meta, f"its state is {state[:40]!r}")
         is_there = not adds and order != b"remove"
         went_back = is_there and int(had) < self._at
         if went_back:
@@ -435,8 +435,8 @@ class Membership:
         """
         keys = self._keys
         node_id = self._member.node_id
-        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
-        names += [keys.order(node_id), keys.membership(), keys.hints(node_id)]
+        names = [keys.nodes, keys.epoch, keys.reports, keys.meta]
+        names += [keys.order(node_id), keys.membership, keys.hints(node_id)]
         last = json.dumps({**report, "left": True})
         args: list[Argument] = [node_id, last, keys.born, self._process]
         args += [int(self._ttl * 1000), int(stay)]

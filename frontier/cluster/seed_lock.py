@@ -67,20 +67,20 @@ class SeedLock:
 
         A command gives how many *lines* of the list it knows to be in the store.
         """
-        keys, meta = self._keys, self._keys.meta()
+        keys, meta = self._keys, self._keys.meta
         calls = hold_calls(self._key, self._holder, self._ttl_ms)
         if lines is not None:
             mine = self._is_mine(("HGET", meta, "state"), "open")
             noted: list[Any] = [
-                ("ZADD", keys.seeding(), Later(self._ttl_ms), self._list_id),
-                ("ZREMRANGEBYSCORE", keys.seeding(), "-inf", NOW),
+                ("ZADD", keys.seeding, Later(self._ttl_ms), self._list_id),
+                ("ZREMRANGEBYSCORE", keys.seeding, "-inf", NOW),
             ]
             if lines:
-                noted.append(("HSET", keys.seed_lists(), self._list_id, lines))
+                noted.append(("HSET", keys.seed_lists, self._list_id, lines))
             calls.append(Call.txn(mine, noted))
         # After that, as a crawl that is open then stays open while the list is loaded.
         calls.append(Call.command("HMGET", meta, "state", "born", "start_salt"))
-        calls.append(Call.command("HGET", keys.seed_lists(), self._list_id))
+        calls.append(Call.command("HGET", keys.seed_lists, self._list_id))
         return calls
 
     def read(self, replies: Sequence[Any]) -> tuple[str, int]:
@@ -101,7 +101,7 @@ class SeedLock:
 
     def loaded_call(self) -> Call:
         """The call with which a node notes that every seed is in the store."""
-        lists = self._keys.seed_lists()
+        lists = self._keys.seed_lists
         note = [("HSET", lists, self._list_id, DONE), ("DEL", self._key)]
         return Call.txn(is_same(self._keys), note)
 
@@ -110,10 +110,10 @@ class SeedLock:
         keys = self._keys
         ended = [
             ("DEL", self._key),
-            ("HDEL", keys.seed_lists(), self._list_id),
-            ("ZADD", keys.seeding(), Later(GRACE_MS), self._list_id),
+            ("HDEL", keys.seed_lists, self._list_id),
+            ("ZADD", keys.seeding, Later(GRACE_MS), self._list_id),
         ]
-        return Call.txn(self._is_mine(("EXISTS", keys.meta()), 1), ended)
+        return Call.txn(self._is_mine(("EXISTS", keys.meta), 1), ended)
 
     def _is_mine(self, also: Command, reply: Argument) -> list[Condition]:
         """The conditions of a call for who has the lock, and has *reply* to *also*."""
@@ -125,7 +125,7 @@ class SeedLock:
 
     def start_over_call(self) -> Call:
         """The call after which the next load of the list begins with its first line."""
-        return Call.command("HDEL", self._keys.seed_lists(), self._list_id)
+        return Call.command("HDEL", self._keys.seed_lists, self._list_id)
 
     def hold(self, store: BlockingStore, lines: int = 0) -> int:
         """Take or renew the lock, with *lines* done; return how many really are.

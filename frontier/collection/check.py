@@ -103,21 +103,21 @@ class Check:
 
     def _look(self) -> Findings:
         keys = self._keys
-        self._committed = self._members(keys.committed())
+        self._committed = self._members(keys.committed)
         self._owners()
         sums: Counter[str] = Counter()
         for crawl_id in self._committed:
             for found in self._scan(keys.crawl(crawl_id)):
                 self._entries(crawl_id, found)
             sums.update(counted(self._store, keys.counts(crawl_id)))
-        told = counted(self._store, keys.allcounts())
+        told = counted(self._store, keys.allcounts)
         for name in COUNTS:
             if told[name] != sums[name]:
                 text = f"{name} is {told[name]:,}, its crawls have {sums[name]:,}"
-                mend = Call.command("HSET", keys.allcounts(), name, sums[name])
+                mend = Call.command("HSET", keys.allcounts, name, sums[name])
                 self._fault(Fault.COUNTS, text, mend)
-        importing = names(self._store.command("HKEYS", keys.importing()))
-        uncommitted = self._members(keys.uncommitted())
+        importing = names(self._store.command("HKEYS", keys.importing))
+        uncommitted = self._members(keys.uncommitted)
         for members, what in ((uncommitted, "not committed"), (importing, "imported")):
             for name in members:
                 self.found.unfinished.append(f"{printable(name)} is {what}")
@@ -132,7 +132,7 @@ class Check:
     def _owners(self) -> None:
         """Check that the crawls that digests lead to have them."""
         store, keys = self._store, self._keys
-        for found in self._scan(keys.alldupes()):
+        for found in self._scan(keys.alldupes):
             owned = [(each, owner.decode("utf-8", "replace")) for each, owner in found]
             there = store.run(
                 [Call.command("HEXISTS", keys.crawl(c), d) for d, c in owned]
@@ -146,7 +146,7 @@ class Check:
     def _entries(self, crawl_id: str, found: list[tuple[bytes, bytes]]) -> None:
         if not found:
             return
-        name = self._keys.alldupes()
+        name = self._keys.alldupes
         owners = self._store.command("HMGET", name, *(d for d, _ in found))
         for (digest, value), owner in zip(found, owners, strict=True):
             example = f"{crawl_id}: {digest.decode('utf-8', 'replace')}"

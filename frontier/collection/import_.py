@@ -133,7 +133,7 @@ class Import:
 
     def _new(self, sources: Sequence[Source]) -> list[Source]:
         """The *sources* that are not in the index."""
-        done = self._keys.done()
+        done = self._keys.done
         known = self._store.run(
             [Call.command("SISMEMBER", done, source.name) for source in sources]
         )
@@ -220,8 +220,8 @@ class Import:
         given += [int(not self._config.compat), FREE]
         for digest, date, url, size, _ in originals:
             given += (digest, f"{date} {url} {size}", size)
-        names = [keys.alldupes(), keys.crawl(crawl_id), keys.importing()]
-        names += [keys.done(), keys.waczs(crawl_id)]
+        names = [keys.alldupes, keys.crawl(crawl_id), keys.importing]
+        names += [keys.done, keys.waczs(crawl_id)]
         reply = self._store.call(Call.to("collection_import", names, given))
         for name, more in zip(("redundant", "wasted"), reply or (), strict=False):
             counts[name] += int(more)
@@ -236,8 +236,8 @@ class Import:
             entry, size = source.entry(), source.size or 0
         else:
             entry = source.entry(size, sha256)
-        names = [keys.importing(), keys.done(), keys.committed(), keys.waczs(crawl_id)]
-        names += [keys.counts(crawl_id), keys.allcounts()]
+        names = [keys.importing, keys.done, keys.committed, keys.waczs(crawl_id)]
+        names += [keys.counts(crawl_id), keys.allcounts]
         given: list[str | int] = [source.name, crawl_id, entry]
         given += [int(not self._config.compat)]
         figures = ("totalUrls", "dupeUrls", "conservedSize")
@@ -247,18 +247,18 @@ class Import:
 
     def _set_progress(self, part: float) -> None:
         shown = f"{part:.6g}"
-        name = self._keys.allcounts()
+        name = self._keys.allcounts
         self._store.command("HSET", name, "updateProgress", shown)
 
     def _count_removed(self, kept: set[str]) -> None:
         keys = self._keys
-        members = self._store.command("SMEMBERS", keys.committed())
+        members = self._store.command("SMEMBERS", keys.committed)
         removed = [crawl_id for crawl_id in names(members) if crawl_id not in kept]
         sizes = [counted(self._store, keys.counts(each)) for each in removed]
         total = sum(each["totalCrawlSize"] for each in sizes)
         self._store.command(
             "HSET",
-            keys.allcounts(),
+            keys.allcounts,
             "removedCrawls",
             len(removed),
             "removedCrawlSize",
@@ -280,7 +280,7 @@ def conserved(
     if not revisits:
         return 0
     wanted = [each.digest for each in revisits]
-    owners = store.command("HMGET", keys.alldupes(), *wanted)
+    owners = store.command("HMGET", keys.alldupes, *wanted)
     owned = [
         (each, owner.decode("utf-8", "replace"))
         for each, owner in zip(revisits, owners, strict=True)

@@ -56,9 +56,9 @@ def plan(store: BlockingStore, keys: CollectionKeys, keep: Collection[str]) -> P
     """Plan a purge that keeps the committed crawls in *keep*, and those that run."""
     members, digests, uncommitted = store.run(
         [
-            Call.command("SMEMBERS", keys.committed()),
-            Call.command("HLEN", keys.alldupes()),
-            Call.command("SMEMBERS", keys.uncommitted()),
+            Call.command("SMEMBERS", keys.committed),
+            Call.command("HLEN", keys.alldupes),
+            Call.command("SMEMBERS", keys.uncommitted),
         ]
     )
     there = set(names(members))
@@ -106,25 +106,25 @@ def purge(
     kept = {crawl_id.encode("utf-8", "replace") for crawl_id in planned.kept}
     sums: Counter[str] = Counter()
     with Hold(store, keys) as hold:
-        for found in scanned(store, keys.alldupes()):
+        for found in scanned(store, keys.alldupes):
             gone = [digest for digest, owner in found if owner not in kept]
-            hdel = Call.command("HDEL", keys.alldupes(), *gone)
+            hdel = Call.command("HDEL", keys.alldupes, *gone)
             step(found, *([hdel] if gone else []))
         for crawl_id in planned.kept:
             for found in scanned(store, keys.crawl(crawl_id)):
-                to = keys.alldupes()
+                to = keys.alldupes
                 step(
                     found, *(Call.command("HSETNX", to, d, crawl_id) for d, _ in found)
                 )
             sums.update(counted(store, keys.counts(crawl_id)))
         facts = [each for pair in sums.items() if pair[1] for each in pair]
         facts += ["updateProgress", 1]  # nothing on removed crawls, like Browsertrix
-        sums_of = keys.allcounts()
+        sums_of = keys.allcounts
         step([], Call.command("DEL", sums_of), Call.command("HSET", sums_of, *facts))
         # Last: without these names a second run would find nothing to do.
         _forget(store, keys, planned)
         note_change(store, keys)
-    return int(store.command("HLEN", keys.alldupes()))
+    return int(store.command("HLEN", keys.alldupes))
 
 
 def _forget(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
@@ -135,9 +135,9 @@ def _forget(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
         files = [name for name in _files(store, keys, [crawl_id]) if name not in stay]
         # Not keys that an invalid id has in common with a crawl that stays.
         own = [key for key in _keys_of(keys, crawl_id) if key not in kept]
-        calls = [Call.command("SREM", keys.done(), name) for name in files]
+        calls = [Call.command("SREM", keys.done, name) for name in files]
         calls += [Call.command("UNLINK", key) for key in own]
-        store.run([*calls, Call.command("SREM", keys.committed(), crawl_id)])
+        store.run([*calls, Call.command("SREM", keys.committed, crawl_id)])
 
 
 def _files(
@@ -166,8 +166,8 @@ def require_quiet(
     """
     uncommitted, importing = store.run(
         [
-            Call.command("SMEMBERS", keys.uncommitted()),
-            Call.command("HKEYS", keys.importing()),
+            Call.command("SMEMBERS", keys.uncommitted),
+            Call.command("HKEYS", keys.importing),
         ]
     )
     running = [round_of(name) for name in names(uncommitted)]
@@ -226,7 +226,7 @@ def _remove(
     store: BlockingStore, keys: CollectionKeys, captures: Captures, hold: Hold | None
 ) -> int:
     """Count the entries of *captures*; with a *hold*, take them out."""
-    crawls = names(store.command("SMEMBERS", keys.committed()))
+    crawls = names(store.command("SMEMBERS", keys.committed))
     count = 0
     for crawl_id in crawls:
         for found in scanned(store, keys.crawl(crawl_id)):
@@ -239,7 +239,7 @@ def _remove(
                 count += 1
                 if hold is not None:
                     store.call(lead_on(store, keys, digest, crawl_id, crawls, 1))
-    for key, is_one in ((keys.urls(), _by_url), (keys.history(), _last)):
+    for key, is_one in ((keys.urls, _by_url), (keys.history, _last)):
         for found in scanned(store, key):
             if hold is not None:
                 hold.take()
@@ -267,7 +267,7 @@ def lead_on(
     others = [each for each in crawls if each != owner]
     there = store.run([Call.command("HEXISTS", keys.crawl(c), digest) for c in others])
     heir = next((c for c, known in zip(others, there, strict=True) if known), owner)
-    hashes = [keys.alldupes(), keys.crawl(owner), keys.crawl(heir)]
+    hashes = [keys.alldupes, keys.crawl(owner), keys.crawl(heir)]
     return Call.to("collection_mend", hashes, [digest, owner, heir, is_removed])
 
 

@@ -109,8 +109,8 @@ class OpenRound:
         for _ in range(TRIES):
             known, part = self.number, self.parts()[-1]
             names = [keys.commit_rounds(self._crawl_id), keys.crawl(part)]
-            names += [keys.counts(part), keys.committed(), keys.allcounts()]
-            names += [keys.alldupes()]
+            names += [keys.counts(part), keys.committed, keys.allcounts]
+            names += [keys.alldupes]
             counts: list[Argument] = [captures, revisits, conserved_bytes]
             call = Call.to("collection_add", names, [part, known or "", *counts, *flat])
             self.note(self._store.call(call))
@@ -166,7 +166,7 @@ class Committer(OpenRound):
         cursor, left = b"0", 1
         keys, crawl_id = self._keys, self._crawl_id
         part = round_id(crawl_id, begun)
-        names = [keys.committer(), keys.canceled(), keys.committed(), keys.alldupes()]
+        names = [keys.committer, keys.canceled, keys.committed, keys.alldupes]
         names += [keys.crawl(crawl_id), keys.crawl(part)]
         while left:
             args: list[Argument] = [crawl_id, self._token, HOLD_MS, cursor, CHUNK]
@@ -176,9 +176,9 @@ class Committer(OpenRound):
             cursor, moved, new, left = reply
             digests, added = digests + moved, added + new
             self._progress(digests)
-        names = [keys.commit_rounds(crawl_id), keys.committer(), keys.uncommitted()]
-        names += [keys.committed(), keys.crawl(part), keys.counts(part)]
-        names += [keys.counts(crawl_id), keys.allcounts()]
+        names = [keys.commit_rounds(crawl_id), keys.committer, keys.uncommitted]
+        names += [keys.committed, keys.crawl(part), keys.counts(part)]
+        names += [keys.counts(crawl_id), keys.allcounts]
         args = [crawl_id, self._token, begun]
         if not self._store.call(Call.to("commit_settle", names, args)):
             return "held"
@@ -188,10 +188,10 @@ class Committer(OpenRound):
         keys, crawl_id = self._keys, self._crawl_id
         for _ in range(TRIES):
             part, first = self.parts()[-1], round_id(crawl_id, 1)
-            names = [keys.commit_rounds(crawl_id), keys.committer(), keys.uncommitted()]
-            names += [keys.canceled(), keys.crawl(part), keys.counts(part)]
-            names += [keys.crawl(first), keys.counts(first), keys.committed()]
-            names += [keys.waczs(crawl_id), keys.done()]
+            names = [keys.commit_rounds(crawl_id), keys.committer, keys.uncommitted]
+            names += [keys.canceled, keys.crawl(part), keys.counts(part)]
+            names += [keys.crawl(first), keys.counts(first), keys.committed]
+            names += [keys.waczs(crawl_id), keys.done]
             args: list[Argument] = [crawl_id, self.number or "", self._token]
             args += [HOLD_MS, int(every_s * 1000), int(is_last)]
             why, *rest = self._store.call(Call.to("commit_begin", names, args))
@@ -244,7 +244,7 @@ class Committer(OpenRound):
         for _ in range(TRIES):
             self.note(self._store.call(self._opened()))
             before, part = crawl_id, self.parts()[-1]
-            names = [keys.commit_rounds(crawl_id), keys.uncommitted(), keys.canceled()]
+            names = [keys.commit_rounds(crawl_id), keys.uncommitted, keys.canceled]
             names += [keys.crawl(part), keys.counts(part)]
             if self.number is None:  # then its files are forgotten, too
                 names += [keys.waczs(crawl_id), keys.counts(part)]
@@ -282,13 +282,13 @@ class Collection(OpenRound):
 
         If it commits in rounds, the time until its first commit starts to run.
         """
-        names = [self._keys.commit_rounds(self._crawl_id), self._keys.uncommitted()]
+        names = [self._keys.commit_rounds(self._crawl_id), self._keys.uncommitted]
         args: list[Argument] = [self._crawl_id, int(self._every_s > 0)]
         self.note(self._store.call(Call.to("collection_enter", names, args)))
 
     def uncommitted(self) -> list[str]:
         """The ids of the other crawls that are not committed."""
-        ids = self._store.command("SMEMBERS", self._keys.uncommitted())
+        ids = self._store.command("SMEMBERS", self._keys.uncommitted)
         found = {round_of(one.decode("utf-8", "replace"))[0] for one in ids}
         return sorted(found - {self._crawl_id})
 
@@ -316,7 +316,7 @@ class Collection(OpenRound):
         crawls = sorted({crawl_id for _, crawl_id in others} - {self._crawl_id})
         replies = self._store.run(
             [Call.command("HGET", keys.crawl(c), d) for d, c in others]
-            + [Call.command("SISMEMBER", keys.minted(), c) for c in crawls]
+            + [Call.command("SISMEMBER", keys.minted, c) for c in crawls]
         )
         asked += [(*other, v) for other, v in zip(others, replies, strict=False)]
         is_ours = dict(zip(crawls, replies[len(others) :], strict=True))
@@ -330,7 +330,7 @@ class Collection(OpenRound):
 
     def _owners(self, digests: Sequence[str]) -> tuple[list[bytes | None], ...]:
         """The committed crawls that *digests* lead to, and this crawl's own values."""
-        hmget = Call.command("HMGET", self._keys.alldupes(), *digests)
+        hmget = Call.command("HMGET", self._keys.alldupes, *digests)
         while True:
             known = self.number
             # In the order in which digests move. If a round was opened meanwhile, what
@@ -381,7 +381,7 @@ def has_rounds(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> boo
 
 def is_uncommitted(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> bool:
     """Whether *crawl_id*, or a round of it, is not committed."""
-    is_one = bool(store.command("SISMEMBER", keys.uncommitted(), crawl_id))
+    is_one = bool(store.command("SISMEMBER", keys.uncommitted, crawl_id))
     return is_one or has_rounds(store, keys, crawl_id)
 
 
@@ -390,7 +390,7 @@ class Hold:
 
     def __init__(self, store: BlockingStore, keys: CollectionKeys) -> None:
         self._store = store
-        self._key = keys.committer()
+        self._key = keys.committer
         self._token = secrets.token_hex(8)
 
     def take(self) -> None:

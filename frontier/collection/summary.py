@@ -91,13 +91,13 @@ def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
     """What is in the collection *keys* now."""
     committed, uncommitted, canceled, digests, sources, counts, updated = store.run(
         [
-            Call.command("SMEMBERS", keys.committed()),
-            Call.command("SMEMBERS", keys.uncommitted()),
-            Call.command("SMEMBERS", keys.canceled()),
-            Call.command("HLEN", keys.alldupes()),
-            Call.command("SCARD", keys.done()),
-            Call.command("HGETALL", keys.allcounts()),
-            Call.command("GET", keys.updated()),
+            Call.command("SMEMBERS", keys.committed),
+            Call.command("SMEMBERS", keys.uncommitted),
+            Call.command("SMEMBERS", keys.canceled),
+            Call.command("HLEN", keys.alldupes),
+            Call.command("SCARD", keys.done),
+            Call.command("HGETALL", keys.allcounts),
+            Call.command("GET", keys.updated),
         ]
     )
     states = dict.fromkeys(names(committed), "committed")
@@ -117,7 +117,7 @@ def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
 
 def runs(store: BlockingStore, namespace: str, crawl_id: str) -> bool:
     """Whether the crawl is open, so that its nodes may still add to the index."""
-    meta = CrawlKeys(namespace, crawl_id).meta()
+    meta = CrawlKeys(namespace, crawl_id).meta
     return bool(store.command("HGET", meta, "state") == b"open")
 
 
@@ -129,8 +129,8 @@ def uncommitted_in(store: BlockingStore, crawl: CrawlKeys) -> list[str]:
     """
     crawl_id, registry = crawl.crawl_id, RegistryKeys(crawl.namespace)
     calls = [
-        Call.command("SMEMBERS", registry.collections()),
-        Call.command("GET", registry.store()),
+        Call.command("SMEMBERS", registry.collections),
+        Call.command("GET", registry.store),
     ]
     members, mine = store.run(calls, tolerant=True)
     found = []
@@ -138,9 +138,9 @@ def uncommitted_in(store: BlockingStore, crawl: CrawlKeys) -> list[str]:
         keys = collection_keys(store, name)
         waits, rounds, owner = store.run(
             [
-                Call.command("SISMEMBER", keys.uncommitted(), crawl_id),
+                Call.command("SISMEMBER", keys.uncommitted, crawl_id),
                 Call.command("HEXISTS", keys.commit_rounds(crawl_id), "open"),
-                Call.command("HGET", keys.owners(), crawl_id),
+                Call.command("HGET", keys.owners, crawl_id),
             ],
             tolerant=True,
         )
@@ -201,7 +201,7 @@ def note_change(store: BlockingStore, keys: CollectionKeys) -> None:
     """Note that the collection *keys* was changed just now."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     stamp = now.replace("+00:00", "Z")
-    store.command("SET", keys.updated(), stamp)
+    store.command("SET", keys.updated, stamp)
 
 
 def _crawl(

@@ -70,9 +70,9 @@ class _OfCrawl:
             call
             for crawl in others
             for call in (
-                Call.command("SISMEMBER", keys.committed(), crawl),
+                Call.command("SISMEMBER", keys.committed, crawl),
                 Call.command("HGET", keys.commit_rounds(crawl), "committed"),
-                Call.command("SISMEMBER", keys.minted(), crawl),
+                Call.command("SISMEMBER", keys.minted, crawl),
             )
         ]
         replies = iter(self._store.run(calls)) if calls else iter(())
@@ -120,7 +120,7 @@ class MatchedIndex(_OfCrawl):
 
     def begin(self) -> None:
         """Note that we write this crawl's records, before the index has any of them."""
-        self._store.command("SADD", self._keys.minted(), self._crawl_id)
+        self._store.command("SADD", self._keys.minted, self._crawl_id)
 
     def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
         """Return the known originals, by digest or URL key in *digests*."""
@@ -143,7 +143,7 @@ class MatchedIndex(_OfCrawl):
             for text in (key, self._value(entry))
         ]
         if flat:
-            self._store.command("HSET", self._keys.urls(), *flat)
+            self._store.command("HSET", self._keys.urls, *flat)
 
     def _value(self, entry: Entry) -> str:
         value = encode(entry.date, entry.url, entry.length)
@@ -152,7 +152,7 @@ class MatchedIndex(_OfCrawl):
     def _by_url(self, keys: Sequence[str]) -> dict[str, Original]:
         if not keys:
             return {}
-        values = self._store.command("HMGET", self._keys.urls(), *keys)
+        values = self._store.command("HMGET", self._keys.urls, *keys)
         read = {
             key: (value or b"").decode("utf-8", "replace").partition(" ")
             for key, value in zip(keys, values, strict=True)
@@ -195,7 +195,7 @@ class History(_OfCrawl):
         Raises:
             StoreUnavailable: Ask again later.
         """
-        value = self._store.command("HGET", self._keys.history(), url_key(url, ""))
+        value = self._store.command("HGET", self._keys.history, url_key(url, ""))
         past = _read(value, url) if value and len(value) <= _LIMIT else None
         if past is None or not self._visible([past.original.crawl_id]):
             return None
@@ -213,7 +213,7 @@ class History(_OfCrawl):
             for past in captures
             for text in (url_key(past.url, ""), self._value(past))
         ]
-        self._store.command("HSET", self._keys.history(), *flat)
+        self._store.command("HSET", self._keys.history, *flat)
 
     def _value(self, past: LastCapture) -> str:
         """*past* as it is stored: with the round if its original is this crawl's."""

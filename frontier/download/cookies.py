@@ -153,7 +153,7 @@ class Cookies(Part):
         keys = self._keys
         merge = Call.to(
             "cookies_merge",
-            [keys.jar(jar.name), keys.cookies(), keys.meta()],
+            [keys.jar(jar.name), keys.cookies, keys.meta],
             [jar.name, keys.born, MAX_COOKIES, MAX_JARS, *arguments],
         )
         ((version, before, refused),) = await self._node.run([merge], copied=True)
@@ -190,7 +190,7 @@ class Cookies(Part):
         while True:
             began = time.monotonic()
             call = Call.command(
-                "ZRANGEBYSCORE", self._keys.cookies(), f"({self._last}", "+inf",
+                "ZRANGEBYSCORE", self._keys.cookies, f"({self._last}", "+inf",
                 "WITHSCORES", "LIMIT", 0, PAGE,
             )  # fmt: skip
             try:

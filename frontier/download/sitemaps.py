@@ -134,7 +134,7 @@ class Sitemaps:
         """Find which of *found* have other dates than when *url* was last read."""
         node = self._session.node
         try:
-            state = await node.answer(Call.command("HGET", node.keys.sitemaps(), url))
+            state = await node.answer(Call.command("HGET", node.keys.sitemaps, url))
         except StoreRefused as error:
             self._fault(url, f"what it named before is not known: {error}")
             state = None
@@ -158,7 +158,7 @@ class Sitemaps:
     async def _remember(self, url: str, state: bytes) -> None:
         node = self._session.node
         await node.outbox.flush()
-        note = ("HSET", node.keys.sitemaps(), url, state)
+        note = ("HSET", node.keys.sitemaps, url, state)
         try:
             await node.answer(Call.txn(is_same(node.keys), [note]))
         except StoreRefused as error:

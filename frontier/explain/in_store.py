@@ -152,7 +152,7 @@ def look(
             Call.command("HGET", keys.lease, "holder"),
             Call.command("HMGET", keys.hosts, host, subject.queue_key),
             Call.command("HEXISTS", keys.claimed, str(subject.mark)),
-            Call.command("HMGET", shape.keys.meta(), *(f"address:{k}" for k in SAID)),
+            Call.command("HMGET", shape.keys.meta, *(f"address:{k}" for k in SAID)),
         ]
     )
     tiers, answer = {"set", "bloom"} & {*config.seen_tiers}, None

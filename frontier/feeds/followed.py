@@ -53,7 +53,7 @@ def followed(
     Raises:
         StoreError: The store does not answer, or a key is damaged.
     """
-    due = Call.command("ZRANGE", keys.sites(), 0, -1, "WITHSCORES")
+    due = Call.command("ZRANGE", keys.sites, 0, -1, "WITHSCORES")
     members, *wanted = store.run([due, *calls(keys)])
     exclusions = read_controls(keys, wanted).exclusions
     scores = sorted(with_scores(members))

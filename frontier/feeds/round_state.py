@@ -144,13 +144,13 @@ def read_config(packed: bytes | None) -> dict[str, list[str]]:
 def update_call(keys: CrawlKeys, site: Site) -> Call:
     """The call that stores *site* as the configuration has it."""
     args = [site.name, site.want, pack(site.feeds), site.wait_s, site.wait_max_s]
-    return Call.to("site_update", [keys.sites(), keys.site(site.name)], args)
+    return Call.to("site_update", [keys.sites, keys.site(site.name)], args)
 
 
 def end_call(keys: CrawlKeys, name: str) -> Call:
     """The call that ends the site *name*, which is no longer configured."""
     args = [name, "ended", "", "", ""]
-    return Call.to("site_update", [keys.sites(), keys.site(name)], args)
+    return Call.to("site_update", [keys.sites, keys.site(name)], args)
 
 
 def due_call(keys: CrawlKeys, most: int) -> Call:
@@ -159,9 +159,9 @@ def due_call(keys: CrawlKeys, most: int) -> Call:
     It replies with their names, and with the name of the first site and when that is
     due, in ms; or with ``None`` if the crawl is not open.
     """
-    is_open = [*is_same(keys), (("HGET", keys.meta(), "state"), "open")]
-    due = ("ZRANGEBYSCORE", keys.sites(), "-inf", NOW, "LIMIT", 0, most)
-    return Call.txn(is_open, [due, ("ZRANGE", keys.sites(), 0, 0, "WITHSCORES")])
+    is_open = [*is_same(keys), (("HGET", keys.meta, "state"), "open")]
+    due = ("ZRANGEBYSCORE", keys.sites, "-inf", NOW, "LIMIT", 0, most)
+    return Call.txn(is_open, [due, ("ZRANGE", keys.sites, 0, 0, "WITHSCORES")])
 
 
 class Taken(NamedTuple):
@@ -179,7 +179,7 @@ def take_call(keys: CrawlKeys, name: str, look_ms: int) -> Call:
 
     Its feeds are taken again after *look_ms* if nobody reports that they are queued.
     """
-    names = [keys.sites(), keys.site(name), keys.claimed(name)]
+    names = [keys.sites, keys.site(name), keys.claimed(name)]
     return Call.to("site_take", names, [name, look_ms])
 
 
@@ -219,7 +219,7 @@ def note_call(
     """
     queued = "" if asked is None else pack(asked)
     args = [name, number, queued, pack(feed), urls]
-    return Call.to("round_note", [keys.sites(), keys.site(name)], args)
+    return Call.to("round_note", [keys.sites, keys.site(name)], args)
 
 
 def refetch_call(
@@ -229,5 +229,5 @@ def refetch_call(
 
     It returns the state of the site, and makes a round due now if the site waits.
     """
-    names = [keys.sites(), keys.site(name), keys.failed(name)]
+    names = [keys.sites, keys.site(name), keys.failed(name)]
     return Call.to("site_refetch", names, [name, fingerprint, pack(page)])

@@ -167,7 +167,7 @@ class Rounds(Emitter):
         if sites is None or sites is before:
             return
         members = await self._node.answer(
-            Call.command("ZRANGE", self._keys.sites(), 0, -1)
+            Call.command("ZRANGE", self._keys.sites, 0, -1)
         )
         gone = sorted({name.decode() for name in members} - sites.keys())
         calls = {name: end_call(self._keys, name) for name in gone}

@@ -263,9 +263,9 @@ class Migration:
         seeder.leave()
         names = self._source.keys.queue, self._source.keys.seen
         fields = [part for name in names for part in (taken(name), "yes")]
-        size = Call.command("SCARD", keys.imported())
+        size = Call.command("SCARD", keys.imported)
         # These tell nodes that the source is not a leftover.
-        _, members = store.run([Call.command("HSET", keys.meta(), *fields), size])
+        _, members = store.run([Call.command("HSET", keys.meta, *fields), size])
         self.filter.imported = max(0, members - 1)  # without the guard
         store.call(self._lock.done_call())
         self.queue.queued, self.queue.seen_already = seeder.new, seeder.seen
@@ -315,5 +315,5 @@ class Migration:
         made = [one for facts in tested for one in others_fingerprints(*facts)]
         if marks := marks_of(made):
             self.filter.unfetched += self._store.command(
-                "SREM", self._keys.imported(), *marks
+                "SREM", self._keys.imported, *marks
             )

@@ -186,26 +186,26 @@ async def claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) ->
 
 def _claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
     registry = RegistryKeys(keys.namespace)
-    name = registry.store()
+    name = registry.store
     store = indexed = BlockingStore.from_settings(settings)
     try:
         store.command("SET", name, secrets.token_hex(16), "NX")
         mine = store.command("GET", name)
-        known = int(store.command("EXISTS", keys.meta()))
-        if store.command("HEXISTS", keys.meta(), "rebuilt"):
+        known = int(store.command("EXISTS", keys.meta))
+        if store.command("HEXISTS", keys.meta, "rebuilt"):
             known = 2
         if config.collection_redis_url:
             url = {"REDIS_URL": config.collection_redis_url}
             indexed = BlockingStore.from_settings(url)
         else:
-            store.command("SADD", registry.collections(), config.collection)
+            store.command("SADD", registry.collections, config.collection)
         within = collection_keys(indexed, config.collection)
-        names = [within.owners(), within.committed(), within.uncommitted()]
+        names = [within.owners, within.committed, within.uncommitted]
         while True:
             claimed = Call.to("collection_claim", names, [keys.crawl_id, mine, known])
             if indexed.call(claimed):
                 return True
-            if known or not store.command("EXISTS", keys.meta()):
+            if known or not store.command("EXISTS", keys.meta):
                 return False
             known = 1  # another node has created it meanwhile, and added to the index
     finally:
@@ -360,7 +360,7 @@ class Archive(Part):
         """
         config = self._config
         for crawl_id in self._collection.uncommitted():
-            meta = CrawlKeys(config.namespace, crawl_id).meta()
+            meta = CrawlKeys(config.namespace, crawl_id).meta
             try:
                 state = self._store.command("HGET", meta, "state")
             except KeyDamaged as error:

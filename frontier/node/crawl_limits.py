@@ -138,7 +138,7 @@ class Spending(Part):
         limits: Limits,
     ) -> None:
         self._node, keys = node, node.keys
-        self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
+        self._names = [keys.meta, keys.spent, keys.allowances, keys.nodes]
         self._born = keys.born
         self.limits = limits
         self.is_counting = bool(limits)

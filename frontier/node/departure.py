@@ -155,7 +155,7 @@ class Leaving:
         if self._departure is None or self._departure.left:
             return
         try:
-            ask = Call.command("HGETALL", self._keys.reports())
+            ask = Call.command("HGETALL", self._keys.reports)
             (reports,) = await self._node.outage_retry.call([ask])
         except FrontierError as error:
             logger.warning("the counts of all nodes are unknown: %s", error)
@@ -278,7 +278,7 @@ class Leaving:
         if not ended:
             return gone
         logger.info("the crawl %s has ended; nothing is queued", self._keys.crawl_id)
-        ask = Call.command("HLEN", self._keys.nodes())
+        ask = Call.command("HLEN", self._keys.nodes)
         left = await self._node.outage_retry.answer(ask)
         return replace(gone, state=crawls.FINISHED, left=left)
 

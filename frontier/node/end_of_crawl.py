@@ -254,7 +254,7 @@ class Fetched(Part):
 
     async def _told(self) -> bytes | None:
         """What nodes have said of pages so far, if any has."""
-        ask = Call.command("HGET", self._keys.meta(), "fetched")
+        ask = Call.command("HGET", self._keys.meta, "fetched")
         told: bytes | None = await self._node.answer(ask)
         return told
 
@@ -269,7 +269,7 @@ class Fetched(Part):
         if self._origin and not self._stored:
             keys = self._keys
             told: list[Argument] = [keys.born, self._origin[:MAX_ORIGIN], MAX_ORIGINS]
-            call = Call.to("crawl_fetched", [keys.meta()], told)
+            call = Call.to("crawl_fetched", [keys.meta], told)
             await self._node.answer(call)
             self._stored = True
 

@@ -80,7 +80,7 @@ class GoneNodes(Part):
     async def fold(self) -> int:
         """Sum up what can be summed up; return of how many nodes."""
         run, keys, done = self._node.outage_retry.call, self._node.keys, 0
-        reports_key, nodes = keys.reports(), keys.nodes()
+        reports_key, nodes = keys.reports, keys.nodes
         calls = [Call.command("HKEYS", reports_key), Call.command("HLEN", nodes)]
         told, live = await run(calls)
         if len(told) - live <= KEPT and not any(REPLACED in name for name in told):

@@ -99,7 +99,7 @@ class AddressClasses(Part):
         return how == TYPED or kind == PUBLIC or PUBLIC not in self._said
 
     async def _ask(self, kind: str, how: str) -> None:
-        meta = self._keys.meta()
+        meta = self._keys.meta
         then = [("HMGET", meta, *(f"address:{name}" for name in SAID))]
         if kind:  # what a seed spells stays, whatever other seeds lead to
             note = "HSET" if how == TYPED else "HSETNX"

@@ -277,7 +277,7 @@ class Node:
         """Let nothing be fetched that is due after the end that the settings name."""
         if not self.config.recrawl_until:
             return
-        ask = Call.command("HGET", self.keys.meta(), "created_ms")
+        ask = Call.command("HGET", self.keys.meta, "created_ms")
         (found,) = await self.outage_retry.call([ask])
         began = int(found) if found and is_number(found) else time.time() * 1000
         until = end_ms(self.config.recrawl_until, began)
@@ -505,7 +505,7 @@ class Node:
             error = CrawlLost(self.keys.crawl_id)
         known, is_damaged = len(self.ends), isinstance(error, KeyDamaged)
         self.end((DAMAGED if is_damaged else FAILED).of(error))
-        of_crawl = self.keys.meta().removesuffix("}:meta")
+        of_crawl = self.keys.meta.removesuffix("}:meta")
         is_new = len(self.ends) > known
         if is_new and isinstance(error, KeyDamaged) and error.key.startswith(of_crawl):
             logger.critical(
@@ -571,7 +571,7 @@ class Node:
         if state == crawls.CANCELED:
             return ORDERS["cancel"]
         if state == LIMIT:
-            ask = Call.command("HGET", self.keys.meta(), "limit")
+            ask = Call.command("HGET", self.keys.meta, "limit")
             limit = (await self.answer(ask) or b"").decode("utf-8", "replace")
             reason, text = reason_of(limit), described(limit)
             return AT_LIMIT.of(crawl=crawl_id, reason=reason, described=text)

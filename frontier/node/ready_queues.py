@@ -192,7 +192,7 @@ def hint_calls(
     """The calls that leave *hints*, lines by node, to be kept for *kept_ms*."""
     return [
         Call.txn(
-            [(("EXISTS", keys.meta()), 1)],
+            [(("EXISTS", keys.meta), 1)],
             [
                 ("RPUSH", keys.hints(node_id), *lines[i : i + MOST_HINTS]),
                 ("PEXPIRE", keys.hints(node_id), kept_ms),

@@ -63,18 +63,18 @@ def delete_crawl(store: BlockingStore, keys: CrawlKeys, spider: str) -> Deleted:
     begin_removal(store, keys, "deleting_ms")
     count = _unlink(store, keys, lambda number, what: (number, what) != (None, "meta"))
     runs = _forget_jobs(store, RegistryKeys(keys.namespace).spider(spider), keys)
-    born = store.command("HGET", keys.meta(), "born")
+    born = store.command("HGET", keys.meta, "born")
     if born:  # so that its journals are not taken for those of a lost crawl
-        deleted = RegistryKeys(keys.namespace).deleted()
+        deleted = RegistryKeys(keys.namespace).deleted
         store.command("SADD", deleted, born)
     store.call(forget_call(keys.namespace, keys.crawl_id))
-    count += store.command("UNLINK", keys.meta())
+    count += store.command("UNLINK", keys.meta)
     return Deleted(count, runs)
 
 
 def forget_call(namespace: str, crawl_id: str) -> Call:
     """The call that takes a crawl off the list of all crawls; 1 if it was there."""
-    return Call.command("SREM", RegistryKeys(namespace).crawls(), crawl_id)
+    return Call.command("SREM", RegistryKeys(namespace).crawls, crawl_id)
 
 
 def _is_of_the_frontier(number: int | None, what: str) -> bool:
@@ -86,7 +86,7 @@ def _unlink(
 ) -> int:
     """Remove the keys that *goes* picks by partition and kind; return how many."""
     count, batch = 0, list[Call]()
-    for name, number, what in names_in(store, keys):
+    for name, number, what in names_in(store.scan, keys):
         if goes(number, what):
             batch.append(Call.command("UNLINK", name))
         if len(batch) == BATCH:

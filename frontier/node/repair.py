@@ -35,8 +35,8 @@ from frontier.seen.imported_filter import FIELD, GUARD, about_call
 from frontier.seen.seen_set import LAYOUT, stored_crawl
 from frontier.store.calls import milliseconds
 from frontier.store.client import BlockingStore, Call
-from frontier.store.damage import is_number, kind_of, number_in, wrong_type
-from frontier.store.keys import CrawlKeys, PartitionKeys, names_in
+from frontier.store.damage import is_number, number_in, wrong_type
+from frontier.store.keys import CrawlKeys, PartitionKeys, kind_of, names_in
 
 WAITING = 500
 """Waiting URLs that one call reads."""
@@ -86,9 +86,9 @@ class Repair:
     def __init__(self, store: BlockingStore, namespace: str, crawl_id: str) -> None:
         self._store, self._ask = store, store.command
         keys = CrawlKeys(namespace, crawl_id)
-        if fault := wrong_type(keys.meta(), self._ask("TYPE", keys.meta())):
+        if fault := wrong_type(keys.meta, self._ask("TYPE", keys.meta)):
             reason = f"{fault}; its settings are gone, and nothing can be repaired"
-            raise KeyDamaged("", keys.meta(), reason)
+            raise KeyDamaged("", keys.meta, reason)
         crawl = stored_crawl(store, namespace, crawl_id)
         self._keys, self._state = crawl.keys, crawl.state
         self.partitions = crawl.config.partitions
@@ -104,7 +104,7 @@ class Repair:
         """
         self._require_nobody()
         names: dict[int | None, list[str]] = defaultdict(list)
-        for key, number, _ in set(names_in(self._store, self._keys)):
+        for key, number, _ in set(names_in(self._store.scan, self._keys)):
             names[number].append(key.decode("utf-8", "surrogateescape"))
         self._see_to_crawl(names[None])
         for number in range(self.partitions):
@@ -114,7 +114,7 @@ class Repair:
 
     def _require_nobody(self) -> None:
         """Raise if a node may be alive, by its heartbeat or the last that any sent."""
-        meta, nodes = self._keys.meta(), self._keys.nodes()
+        meta, nodes = self._keys.meta, self._keys.nodes
         calls = [Call.command("TIME"), Call.command("HGET", meta, "ttl_ms")]
         calls += [Call.command("HGET", meta, "swept_ms")]
         calls.append(Call.command("HGETALL", nodes))
@@ -131,7 +131,7 @@ class Repair:
 
     def _see_to_crawl(self, names: Iterable[str]) -> None:
         """Make the crawl's own keys readable to nodes."""
-        meta = self._keys.meta()
+        meta = self._keys.meta
         if self._state.encode() not in STATES:
             self._ask("HSET", meta, "state", "open")
             self._tell("meta", f"its state was {self._state[:40]!r}, and is open now")
@@ -141,11 +141,11 @@ class Repair:
         replies = self._store.run(controls.calls(self._keys))
         if faults := controls.read(self._keys, replies).faults:
             self._ask("HDEL", meta, "paused")
-            for name in (self._keys.controls(), self._keys.control_log()):
+            for name in (self._keys.controls, self._keys.control_log):
                 self._ask("DEL", name)
-            cost = kind_of(self._keys.controls()).cost
+            cost = kind_of(self._keys.controls).cost
             self._tell("controls", f"{faults[0][1]}; {cost}")
-        has_guard = self._ask("SISMEMBER", self._keys.imported(), GUARD)
+        has_guard = self._ask("SISMEMBER", self._keys.imported, GUARD)
         if self._store.call(about_call(self._keys)) and not has_guard:
             self._ask("HDEL", meta, FIELD)
             cost = "repeat frontier migrate, or what was seen before is fetched again"
@@ -168,7 +168,7 @@ class Repair:
 
     def _see_to_partition(self, number: int, names: list[str]) -> None:
         keys = self._keys.partition(number)
-        start, here = f"{keys.tag}:", []
+        start, here = keys.prefix, []
         for name in names:
             what = name.removeprefix(start)
             if fault := self._remove_wrong(name, f"{number}:{what}"):

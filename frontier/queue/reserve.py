@@ -299,15 +299,15 @@ class Ran(NamedTuple):
 def ended_call(keys: CrawlKeys, process: str, ran: Ran) -> Call:
     """The call that notes what ran when *process*, ``<node id>/<process>``, ended."""
     note = f"{ran.partition} {ran.token} {ran.id}"
-    name = keys.ended()  # a process has one: it may have given up a page before
+    name = keys.ended  # a process has one: it may have given up a page before
     noted = [("HSET", name, process, note), ("EXPIRE", name, KEPT)]
-    return Call.txn([(("EXISTS", keys.meta()), 1)], noted)
+    return Call.txn([(("EXISTS", keys.meta), 1)], noted)
 
 
 def notes_call(keys: CrawlKeys, holders: Iterable[str]) -> Call:
     """The call whose reply has the note of `ended_call`, or `None`, for each holder."""
     names = [holder.rpartition("/")[0] for holder in holders]
-    return Call.command("HMGET", keys.ended(), *names)
+    return Call.command("HMGET", keys.ended, *names)
 
 
 def deadly_in(notes: Iterable[bytes]) -> frozenset[int]:

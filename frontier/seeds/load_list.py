@@ -134,7 +134,7 @@ def _pushes_of(
     store: BlockingStore, crawl: StoredCrawl, config: Config
 ) -> Callable[[Seed], list[tuple[int, Push]]]:
     """Makes pushes as the nodes of *crawl* would; *config* is the project's."""
-    asked = [Call.command("HGET", crawl.keys.meta(), "start_salt")]
+    asked = [Call.command("HGET", crawl.keys.meta, "start_salt")]
     salt, imported = store.run([*asked, about_call(crawl.keys)])
     loader = get_spider_loader(get_project_settings())
     spider: type[Any] | None = None

@@ -77,7 +77,7 @@ def requeue(
 
 def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
     """Let *crawl* be resumed if it is finished; return what its nodes will join."""
-    stored = store.command("HGET", crawl.keys.meta(), "spider") or b""
+    stored = store.command("HGET", crawl.keys.meta, "spider") or b""
     spider = stored.decode("utf-8", "replace")
     return reopen(store, crawl.keys, spider)
 

@@ -266,12 +266,12 @@ class Import:
         if not NAME.fullmatch(crawl_id):
             raise ConfigurationError(f"{crawl_id[:200]!r} cannot be the id of a crawl")
         keys = CrawlKeys(namespace, crawl_id, secrets.token_hex(8))
-        if store.command("EXISTS", keys.meta()):
+        if store.command("EXISTS", keys.meta):
             raise ConfigurationError(
                 f"there is a crawl {crawl_id} already; import with --crawl {crawl_id}"
             )
         shape, spider = json.dumps(self._header["shape"]), self._header["spider"]
-        registry = Call.command("SADD", RegistryKeys(namespace).crawls(), crawl_id)
+        registry = Call.command("SADD", RegistryKeys(namespace).crawls, crawl_id)
         store.run([open_call(keys, shape, spider), registry])
         mark_now(store, keys, self._config.partitions)
 

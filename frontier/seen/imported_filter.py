@@ -46,20 +46,20 @@ FIELD = "imported"
 def begin_calls(keys: CrawlKeys) -> list[Call]:
     """The calls that give the crawl a set, if it has none."""
     return [
-        Call.command("SADD", keys.imported(), GUARD),
-        Call.command("HSET", keys.meta(), FIELD, "yes"),
+        Call.command("SADD", keys.imported, GUARD),
+        Call.command("HSET", keys.meta, FIELD, "yes"),
     ]
 
 
 def about_call(keys: CrawlKeys) -> Call:
     """The call whose reply is not ``None`` if the crawl has a set."""
-    return Call.command("HGET", keys.meta(), FIELD)
+    return Call.command("HGET", keys.meta, FIELD)
 
 
 def add_calls(keys: CrawlKeys, marks: Sequence[int]) -> Iterator[Call]:
     """The calls that add *marks*; their replies say how many were new to the set."""
     for some in batches(marks, MAX_ADDED):
-        yield Call.command("SADD", keys.imported(), *some)
+        yield Call.command("SADD", keys.imported, *some)
 
 
 async def has_any(
@@ -72,12 +72,12 @@ async def has_any(
     Raises:
         KeyDamaged: It was lost.
     """
-    call = Call.command("SMISMEMBER", keys.imported(), GUARD, *marks)
+    call = Call.command("SMISMEMBER", keys.imported, GUARD, *marks)
     ((guard, *found),) = await run([call])
     if not guard:
         reason = "is lost; repeat frontier migrate scrapy-redis before nodes go on"
         raise KeyDamaged(
-            "", keys.imported(), f"the URLs seen before the crawl: the filter {reason}"
+            "", keys.imported, f"the URLs seen before the crawl: the filter {reason}"
         )
     return any(found)
 

@@ -111,7 +111,7 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
     keys = CrawlKeys(namespace, crawl_id)
     names = ("state", "spider", "shape", "removed_ms", "born", "schema")
     state, spider, text, removed, born, schema = store.command(
-        "HMGET", keys.meta(), *names
+        "HMGET", keys.meta, *names
     )
     if state is None:
         raise UnknownCrawl(namespace, crawl_id)
@@ -121,7 +121,7 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
         config = checked_shape(shape)
     except (ValueError, RecursionError, ConfigurationError) as error:
         reason = f"its shape is not the settings of a crawl: {error}"
-        raise KeyDamaged(store.where, keys.meta(), reason) from None
+        raise KeyDamaged(store.where, keys.meta, reason) from None
     return StoredCrawl(
         CrawlKeys(namespace, crawl_id, (born or b"").decode("utf-8", "replace")),
         state.decode("utf-8", "replace"),

@@ -162,7 +162,7 @@ async def _look_for_leftovers(
     for name, (setting, what) in LEFT.items():
         key = str(settings.get(setting) or f"%(spider)s:{name}")
         key = key.replace("%(spider)s", spider.name)
-        asked = Call.command("HEXISTS", node.keys.meta(), taken(key))
+        asked = Call.command("HEXISTS", node.keys.meta, taken(key))
         kind, was_taken = await node.run([Call.command("TYPE", key), asked])
         if kind not in SIZES or was_taken:
             continue

@@ -36,7 +36,7 @@ def wanted_of(store: BlockingStore, keys: CrawlKeys) -> Controls:
         UnknownCrawl: There is no such crawl.
         OtherSchema: Another version of this package made it.
     """
-    meta = Call.command("HMGET", keys.meta(), "state", "schema")
+    meta = Call.command("HMGET", keys.meta, "state", "schema")
     (state, schema), *replies = store.run([meta, *calls(keys)], tolerant=True)
     if state is None:
         raise UnknownCrawl(keys.namespace, keys.crawl_id)

@@ -55,7 +55,7 @@ class MemberEvent:
 
 def log_call(keys: CrawlKeys) -> Call:
     """The call whose reply `read_log` reads."""
-    return Call.command("LRANGE", keys.membership(), -SHOWN, -1)
+    return Call.command("LRANGE", keys.membership, -SHOWN, -1)
 
 
 def read_log(reply: Any) -> tuple[tuple[MemberEvent, ...], int]:

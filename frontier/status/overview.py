@@ -116,7 +116,7 @@ class OverviewWatch:
             StoreError: The store does not answer.
         """
         store = self._store
-        registry = RegistryKeys(self._namespace).collections()
+        registry = RegistryKeys(self._namespace).collections
         calls = [Call.command("SMEMBERS", registry), Call.command("TIME")]
         members, time = store.run(calls, tolerant=True)
         names = sorted({*known(members, ()), b""})
@@ -165,11 +165,11 @@ def _size(store: BlockingStore, name: str) -> CollectionSize:
     keys = collection_keys(store, name)
     replies = store.run(
         [
-            Call.command("HLEN", keys.alldupes()),
-            Call.command("SCARD", keys.committed()),
-            Call.command("SCARD", keys.uncommitted()),
-            Call.command("HMGET", keys.allcounts(), *COUNTS),
-            Call.command("GET", keys.updated()),
+            Call.command("HLEN", keys.alldupes),
+            Call.command("SCARD", keys.committed),
+            Call.command("SCARD", keys.uncommitted),
+            Call.command("HMGET", keys.allcounts, *COUNTS),
+            Call.command("GET", keys.updated),
         ],
         tolerant=True,
     )

@@ -118,7 +118,7 @@ def _seen(
 
 def _harmed(keys: CrawlKeys, number: int, error: KeyDamaged) -> Harmed:
     """What is wrong with a partition, by the *error* of its scan."""
-    what = error.key.removeprefix(keys.partition(number).tag + ":")
+    what = error.key.removeprefix(keys.partition(number).prefix)
     return Harmed(number, printable(what), printable(error.reason))
 
 

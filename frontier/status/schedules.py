@@ -84,7 +84,7 @@ class FeedsView:
 
 def feeds_of(store: BlockingStore, keys: CrawlKeys, at_ms: int) -> FeedsView | None:
     """The sites that a crawl follows; ``None`` if it follows none."""
-    name = keys.sites()
+    name = keys.sites
     count, resting, due, first = store.run(
         [
             Call.command("ZCARD", name),

@@ -69,7 +69,7 @@ DAMAGED = "damaged"
 
 def list_crawls(store: BlockingStore, namespace: str) -> list[CrawlSummary]:
     """The crawls of *namespace*, the newest first."""
-    names = store.command("SMEMBERS", RegistryKeys(namespace).crawls())
+    names = store.command("SMEMBERS", RegistryKeys(namespace).crawls)
     crawl_ids = sorted(name.decode("utf-8", "replace") for name in names)
     replies = store.run(
         [
@@ -118,7 +118,7 @@ def crawl_entered(
     """
     ours = [one for one in list_crawls(store, namespace) if one.spider == spider]
     keys = [CrawlKeys(namespace, crawl.crawl_id) for crawl in ours]
-    calls = [Call.command("HMGET", one.reports(), *node_ids) for one in keys]
+    calls = [Call.command("HMGET", one.reports, *node_ids) for one in keys]
     replies = store.run(calls, tolerant=True)
     for crawl, reports in zip(ours, replies, strict=True):
         opened = [real(mapping(one).get("opened")) for one in known(reports, ())]
@@ -254,19 +254,19 @@ class StoredCrawl:
 
 def node_calls(keys: CrawlKeys) -> list[Call]:
     """The calls whose replies `Nodes.of` reads."""
-    return [Call.command("HGETALL", key) for key in (keys.nodes(), keys.reports())]
+    return [Call.command("HGETALL", key) for key in (keys.nodes, keys.reports)]
 
 
 def _crawl_calls(keys: CrawlKeys) -> list[Call]:
     """The calls whose replies `read_crawl` reads."""
     return [
         *_summary_calls(keys),
-        Call.command("HGET", keys.meta(), "shape"),
-        Call.command("HMGET", keys.spent(), *SPENT),
+        Call.command("HGET", keys.meta, "shape"),
+        Call.command("HMGET", keys.spent, *SPENT),
         *node_calls(keys),
         Call.command("TIME"),
         Call.command("INFO", "memory"),
-        Call.command("HMGET", keys.meta(), *MORE),
+        Call.command("HMGET", keys.meta, *MORE),
         *controls.calls(keys),
     ]
 
@@ -321,7 +321,7 @@ def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
 
 def _harmed_keys(keys: CrawlKeys, replies: Sequence[Any]) -> tuple[Harmed, ...]:
     """The crawl's own keys that are damaged, by *replies*."""
-    start = keys.meta().removesuffix("meta")
+    start = keys.meta.removesuffix("meta")
     bad = [reply for reply in replies if isinstance(reply, KeyDamaged)]
     reasons = {one.key.removeprefix(start): one.reason for one in bad}
     return tuple(Harmed(None, *one) for one in reasons.items())
@@ -339,8 +339,8 @@ def _summary_calls(keys: CrawlKeys) -> list[Call]:
         "schema",
     )
     return [
-        Call.command("HMGET", keys.meta(), *names),
-        Call.command("HLEN", keys.nodes()),
+        Call.command("HMGET", keys.meta, *names),
+        Call.command("HLEN", keys.nodes),
     ]
 
 

@@ -245,7 +245,7 @@ class Watch:
             for _, key, number in top
         ]
         epoch, log, *replies = self._store.run(
-            [Call.command("GET", keys.epoch()), log_call(keys), *records], tolerant=True
+            [Call.command("GET", keys.epoch), log_call(keys), *records], tolerant=True
         )
         known = 0 if isinstance(epoch, KeyDamaged) else whole(epoch)
         names = (key for _, key, _ in top)

@@ -194,7 +194,7 @@ class Witness:
     @property
     def tags(self):
         """A key of each slot in which the crawl has keys, the crawl's own first."""
-        return [self._crawl.meta(), *(keys.counts for keys in self._keys)]
+        return [self._crawl.meta, *(keys.counts for keys in self._keys)]
 
     def look(self):
         """Remember who has which lease."""
@@ -230,7 +230,7 @@ class Witness:
         """What all crawls of the collection are told of this one's payloads."""
         with contextlib.closing(self._reader()) as store:
             keys = collection_keys(store, "")
-            owners = dict(pairs(store.call(Call.command("HGETALL", keys.alldupes()))))
+            owners = dict(pairs(store.call(Call.command("HGETALL", keys.alldupes))))
             own = keys.crawl(self._crawl.crawl_id)
             values = dict(pairs(store.call(Call.command("HGETALL", own))))
         found = []
@@ -264,6 +264,6 @@ class Witness:
 
     def finished(self):
         """When the crawl ended, in seconds of the epoch; ``None`` if it has not."""
-        command = ("HMGET", self._crawl.meta(), "state", "finished_ms")
+        command = ("HMGET", self._crawl.meta, "state", "finished_ms")
         ((state, finished_ms),) = self._store.read([command])
         return int(finished_ms) / 1000 if state == b"finished" else None

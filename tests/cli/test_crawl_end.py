@@ -20,7 +20,7 @@ def ended(server, store, unique, db):
     async def ended():
         shape = crawl_settings(Config(partitions=16))
         keys = await enter(store.run, unique, "site", "", shape)
-        db("HSET", keys.meta(), "state", "finished")
+        db("HSET", keys.meta, "state", "finished")
         where = ("--redis-url", server.url, "--namespace", unique)
         return keys, (*where, "--crawl", keys.crawl_id)
 
@@ -36,17 +36,17 @@ async def test_crawl_delete_requires_yes_and_reports_the_collection_kept(
     assert asked.returncode == 2
     assert "add --yes" in asked.stderr
     assert "finished" in asked.stdout
-    assert db("EXISTS", keys.meta()) == 1
+    assert db("EXISTS", keys.meta) == 1
 
     done = frontier("crawl", "delete", *named, "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert "site-1 is deleted: 17 keys" in done.stdout
     assert "frontier collection purge" in done.stdout
-    assert db("EXISTS", keys.meta()) == 0
+    assert db("EXISTS", keys.meta) == 0
 
     again = frontier("crawl", "delete", *named, "--yes")
     assert again.returncode == 4
-    db("SADD", RegistryKeys(unique).crawls(), "site-1")
+    db("SADD", RegistryKeys(unique).crawls, "site-1")
     again = frontier("crawl", "delete", *named, "--yes")
     assert (again.returncode, again.stderr) == (0, "")
 
@@ -57,10 +57,10 @@ async def test_on_a_terminal_it_asks(ended, terminal, db):
     code, said = terminal("crawl", "delete", *named, answer="n\n")
     assert code == 2
     assert "Delete site-1?" in said
-    assert db("EXISTS", keys.meta()) == 1
+    assert db("EXISTS", keys.meta) == 1
     code, said = terminal("crawl", "delete", *named, answer="y\n")
     assert code == 0, said
-    assert db("EXISTS", keys.meta()) == 0
+    assert db("EXISTS", keys.meta) == 0
 
 
 async def test_a_crawl_in_use_or_not_committed_is_refused_and_one_cut_off_is_listed(
@@ -68,19 +68,19 @@ async def test_a_crawl_in_use_or_not_committed_is_refused_and_one_cut_off_is_lis
 ):
     keys, named = await ended()
     where = named[:4]
-    db("HSET", keys.nodes(), "n1", f"{int(db('TIME')[0]) * 1000} 1 0 abc 1 600000")
+    db("HSET", keys.nodes, "n1", f"{int(db('TIME')[0]) * 1000} 1 0 abc 1 600000")
     lives = frontier("crawl", "delete", *named, "--yes")
     assert lives.returncode == 5
     assert "n1" in lives.stderr
 
-    db("DEL", keys.nodes())
+    db("DEL", keys.nodes)
     within = collection_keys(blocking(), unique)
-    db("SADD", within.uncommitted(), keys.crawl_id)
+    db("SADD", within.uncommitted, keys.crawl_id)
     waits = frontier("crawl", "delete", *named, "--yes", "--collection", unique)
     assert waits.returncode == 5
     assert "frontier collection commit" in waits.stderr
 
-    db("HSET", keys.meta(), "deleting_ms", "1")
+    db("HSET", keys.meta, "deleting_ms", "1")
     (listed,) = json.loads(frontier("crawl", "list", *where, "--json").stdout)["crawls"]
     assert listed["state"] == "deleting"
     done = frontier("crawl", "delete", *named, "--yes", "--json")
@@ -93,8 +93,8 @@ def uncommitted(db, unique, blocking):
 
     def uncommitted(keys):
         within = collection_keys(blocking(), unique)
-        db("SADD", RegistryKeys(unique).collections(), unique)
-        db("SADD", within.uncommitted(), keys.crawl_id)
+        db("SADD", RegistryKeys(unique).collections, unique)
+        db("SADD", within.uncommitted, keys.crawl_id)
         return within
 
     return uncommitted
@@ -102,7 +102,7 @@ def uncommitted(db, unique, blocking):
 
 async def test_a_close_says_who_commits(ended, frontier, db, unique, uncommitted):
     keys, named = await ended()
-    db("HSET", keys.meta(), "state", "open")
+    db("HSET", keys.meta, "state", "open")
     uncommitted(keys)
 
     done = frontier("crawl", "end", *named, "--yes")
@@ -115,12 +115,12 @@ async def test_what_is_discarded_is_forgotten_in_the_collection_that_it_is_in(
     ended, frontier, db, uncommitted
 ):
     keys, named = await ended()
-    db("HSET", keys.meta(), "state", "open")
+    db("HSET", keys.meta, "state", "open")
     within = uncommitted(keys)
 
     done = frontier("crawl", "end", *named, "--discard", "--yes")
     assert (done.returncode, done.stderr) == (0, "")
-    assert db("SMEMBERS", within.uncommitted()) in (set(), [])
+    assert db("SMEMBERS", within.uncommitted) in (set(), [])
 
 
 @pytest.mark.parametrize(
@@ -131,21 +131,21 @@ async def test_the_status_of_a_crawl_that_nobody_has_committed_is_not_ok(
     ended, frontier, db, unique, uncommitted, state, verb
 ):
     keys, named = await ended()
-    db("HSET", keys.meta(), "state", state)
+    db("HSET", keys.meta, "state", state)
     within = uncommitted(keys)
     alone = frontier("crawl", "status", *named)
     assert alone.returncode == 6
     command = f"frontier collection {verb} --crawl site-1 --collection {unique}"
     assert command in alone.stderr
 
-    db("HSET", within.owners(), "site-1", "another store")
+    db("HSET", within.owners, "site-1", "another store")
     assert frontier("crawl", "status", *named).returncode == 0
-    db("DEL", within.owners())
+    db("DEL", within.owners)
     later = int(db("TIME")[0]) * 1000 + 600_000  # however long the process takes
-    db("HSET", keys.nodes(), "n1", f"{later} 1 0 abc")
+    db("HSET", keys.nodes, "n1", f"{later} 1 0 abc")
     assert frontier("crawl", "status", *named).returncode == 0
-    db("DEL", keys.nodes())
-    db("DEL", within.uncommitted())
+    db("DEL", keys.nodes)
+    db("DEL", within.uncommitted)
     assert frontier("crawl", "status", *named).returncode == 0
 
 
@@ -158,7 +158,7 @@ async def test_no_collection_of_a_crawl_need_be_named_to_keep_it(
     refused = frontier("crawl", "delete", *named, "--yes")
     assert refused.returncode == 5
     assert "not committed, and cannot be" in refused.stderr
-    assert db("EXISTS", keys.meta())
+    assert db("EXISTS", keys.meta)
 
 
 async def test_a_crawl_is_named_by_its_id_alone(ended, frontier, db):
@@ -173,10 +173,10 @@ async def test_a_crawl_is_named_by_its_id_alone(ended, frontier, db):
     assert "site-2 and --crawl site-1" in both.stderr
     status = frontier("crawl", "status", "site-9", *where)
     assert status.returncode == 4
-    assert db("EXISTS", keys.meta()) == 1
+    assert db("EXISTS", keys.meta) == 1
     done = frontier("crawl", "delete", "site-1", *where, "--yes")
     assert (done.returncode, done.stderr) == (0, "")
-    assert db("EXISTS", keys.meta()) == 0
+    assert db("EXISTS", keys.meta) == 0
 
 
 def test_a_directory_on_the_command_line_beats_a_server_of_the_environment(

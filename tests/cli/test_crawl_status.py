@@ -51,9 +51,9 @@ def made(server, db, put_crawl, unique):
     shape = json.dumps(crawl_settings(Config(partitions=16)))
     put_crawl(keys, shape=shape, created_ms=int(db("TIME")[0]) * 1000 - 60_000)
     beat = int(db("TIME")[0]) * 1000 + 100_000  # it lives as long as the test
-    db("HSET", keys.nodes(), "node-1", f"{beat} 1 0 abc")
-    db("HSET", keys.reports(), "node-1", json.dumps(REPORT))
-    db("HSET", keys.spent(), "pages", 620)
+    db("HSET", keys.nodes, "node-1", f"{beat} 1 0 abc")
+    db("HSET", keys.reports, "node-1", json.dumps(REPORT))
+    db("HSET", keys.spent, "pages", 620)
     part = keys.partition(3)
     db("ZADD", part.queues, 0, "5:a.example")
     db("RPUSH", part.ready("5:a.example"), *("x" * 30))
@@ -65,12 +65,12 @@ def made(server, db, put_crawl, unique):
 
 def test_status_shows_progress_errors_slow_hosts_and_lost_nodes(made, frontier, db):
     keys, command = made
-    db("HSET", keys.meta(), "twice", "1000 node-1")
+    db("HSET", keys.meta, "twice", "1000 node-1")
     now = int(db("TIME")[0]) * 1000
     old = now - 3_700_000
     log = ("died 0 n-old", "died 0 n-8", "died 0 node-9", "removed 0 n-8")
     for epoch, what in enumerate(log):
-        db("RPUSH", keys.membership(), f"{epoch} {now if epoch else old} {what}")
+        db("RPUSH", keys.membership, f"{epoch} {now if epoch else old} {what}")
     db("HSET", keys.partition(5).lease, "token", 9, "holder", "n-8")
     done = frontier(*command, "--hosts")
 
@@ -96,7 +96,7 @@ def test_status_shows_progress_errors_slow_hosts_and_lost_nodes(made, frontier, 
     lost = "Lost lately: [^ ]+ [^ ]+ n-8 was removed [^;]+; [^;]+ node-9 is lost: [^;]+"
     assert re.search(rf"{lost}\. 16 partitions without a new holder", said)
     assert "n-old" not in said
-    db("HSET", keys.nodes(), "n" * 70, "1 1 0 abc")
+    db("HSET", keys.nodes, "n" * 70, "1 1 0 abc")
     listed = frontier("crawl", "status", "--nodes", *command[2:])
     said = " ".join(listed.stdout.split())
     assert "\n" + "n" * 70 in listed.stdout
@@ -153,7 +153,7 @@ def test_a_watch_ends_with_the_crawl(made, watching, db):
         assert " site-1 open, 1 node, 50 pages, no pace yet" in first
         db(
             "HSET",
-            keys.meta(),
+            keys.meta,
             "state",
             "finished",
             "finished_ms",
@@ -171,7 +171,7 @@ def test_a_watch_ends_with_the_code_of_the_crawl(made, watching, db):
     keys, command = made
     with watching(*command, "--json") as process:
         assert json.loads(process.stdout.readline())["state"] == "open"
-        db("HSET", keys.meta(), "state", "finished", "finished_ms", 10**13)
+        db("HSET", keys.meta, "state", "finished", "finished_ms", 10**13)
         rest, err = process.communicate()
 
     assert process.returncode == 1
@@ -191,7 +191,7 @@ def test_ctrl_c_ends_a_watch_with_0(made, watching):
 
 def test_on_a_terminal_it_is_drawn_and_ends_with_the_crawl(made, terminal, db):
     keys, command = made
-    db("HSET", keys.meta(), "state", "canceled", "finished_ms", 10**13)
+    db("HSET", keys.meta, "state", "canceled", "finished_ms", 10**13)
     code, said = terminal(*command, "--watch", "--hosts")
 
     assert code == 0, said
@@ -203,7 +203,7 @@ def test_on_a_terminal_it_is_drawn_and_ends_with_the_crawl(made, terminal, db):
 def test_names_of_hosts_and_machines_are_text_and_nothing_else(made, frontier, db):
     keys, command = made
     hostile = {"host_errors": {HOSTILE: {"dns": 9}}, "machine": HOSTILE}
-    db("HSET", keys.reports(), "node-1", json.dumps({**REPORT, **hostile}))
+    db("HSET", keys.reports, "node-1", json.dumps({**REPORT, **hostile}))
     for arguments in (command, ("crawl", "status", "--nodes", *command[2:])):
         done = frontier(*arguments)
 

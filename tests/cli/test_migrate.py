@@ -169,7 +169,7 @@ def test_requests_are_queued_as_they_were_and_what_is_more_than_data_is_left_out
 
 def marks(ask):
     """What the crawl has of the filter."""
-    return {int(mark) for mark in ask("SMEMBERS", KEYS.imported())} - {GUARD}
+    return {int(mark) for mark in ask("SMEMBERS", KEYS.imported)} - {GUARD}
 
 
 def test_dates_decimals_and_uuids_are_taken_over(migrate, put, ask):
@@ -241,7 +241,7 @@ def test_killed_migration_loses_and_doubles_nothing_when_repeated(
     for part in (0.3, 0.5, 0.65, 0.8):
         assert killed(int(whole * part))[0] == -signal.SIGKILL
         keys = CrawlKeys("frontier", "shop-1")
-        reached.append((ask("SCARD", keys.imported()), len(every(ask))))
+        reached.append((ask("SCARD", keys.imported), len(every(ask))))
     code, said, _ = migrate()
 
     assert len(set(reached)) > 2, reached  # it was killed at different things

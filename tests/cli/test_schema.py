@@ -22,12 +22,12 @@ def newer(blocking, unique):
 
     shape = crawl_settings(Config(partitions=16))
     keys = asyncio.run(enter(run, f"schema-{unique}", "site", "", shape))
-    store.call(Call.command("HSET", keys.meta(), "schema", SCHEMA + 1))
+    store.call(Call.command("HSET", keys.meta, "schema", SCHEMA + 1))
     return keys
 
 
 def state_of(store, keys):
-    names = [keys.meta(), *(keys.partition(number).counts for number in range(16))]
+    names = [keys.meta, *(keys.partition(number).counts for number in range(16))]
     return store.run([Call.command("HGETALL", name) for name in names])
 
 

@@ -355,7 +355,7 @@ def test_a_file_that_does_not_fit_is_refused(
     open_crawl([], crawl_id="keyed", FRONTIER_QUEUE_KEY="domain")
     open_crawl([], crawl_id="none", tiers="recent")
     open_crawl([], crawl_id="over")
-    meta = CrawlKeys(f"seen-{unique}", "over").meta()
+    meta = CrawlKeys(f"seen-{unique}", "over").meta
     blocking().call(Call.command("HSET", meta, "state", "finished"))
     assert frontier("seen", "export", "f", "--crawl", "one", *here).returncode == 0
     data = (tmp_path / "f").read_bytes()
@@ -377,7 +377,7 @@ def test_a_file_that_does_not_fit_is_refused(
     assert "cut: it is cut off" in broken
     assert "nothing was imported" in broken
     assert not blocking().call(
-        Call.command("EXISTS", CrawlKeys(f"seen-{unique}", "three").meta())
+        Call.command("EXISTS", CrawlKeys(f"seen-{unique}", "three").meta)
     )
     assert not (tmp_path / "g").exists()
 

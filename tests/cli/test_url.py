@@ -148,14 +148,14 @@ def test_a_url_whose_node_has_its_files_elsewhere_is_not_sure_and_says_where(
     report = json.dumps({"opened": 1.0, "requests": 1, "machine": "m2"})
     gaps = []
     for node in ("node-2", made.node):
-        made.store.call(Call.command("HSET", made.keys.reports(), node, report))
+        made.store.call(Call.command("HSET", made.keys.reports, node, report))
 
         unsure = explain(f"{HOME}x")
 
         assert (unsure["reason"], unsure["sure"]) == ("done", False)
         assert unsure["next"] == "give their directories with --warcs, or run it there"
         gaps += [[gap["what"] for gap in unsure["not_looked_at"] if gap["decides"]]]
-        made.store.call(Call.command("DEL", made.keys.reports()))
+        made.store.call(Call.command("DEL", made.keys.reports))
     assert gaps == [
         ["WARC files and crawl logs of node-2 on m2"],
         ["the crawl log that has its line: none that was found has it"],
@@ -201,7 +201,7 @@ def test_the_scope_of_a_spider_without_that_setting_is_in_its_code(crawl, explai
     made = crawl()
     report = {"opened": 1.0, "own": {"CLOSESPIDER_PAGECOUNT": "0"}}
     made.store.call(
-        Call.command("HSET", made.keys.reports(), "node-1", json.dumps(report))
+        Call.command("HSET", made.keys.reports, "node-1", json.dumps(report))
     )
 
     found = explain(f"{HOME}x")
@@ -248,7 +248,7 @@ def test_queued_url_is_explained_by_the_state_of_its_crawl(
     made = crawl()
     made.push(f"{HOME}x")
     fields = ["state", state, "limit", "pages 3"]
-    made.store.call(Call.command("HSET", made.keys.meta(), *fields))
+    made.store.call(Call.command("HSET", made.keys.meta, *fields))
 
     found = explain(f"{HOME}x")
 

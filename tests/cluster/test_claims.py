@@ -82,7 +82,7 @@ async def test_a_name_that_was_given_is_refused_and_not_changed(machine, db):
 async def test_the_name_of_a_crawl_that_was_imported_is_taken(
     machine, db, blocking, unique
 ):
-    db("SADD", collection_keys(blocking(), unique).committed(), "site-1")
+    db("SADD", collection_keys(blocking(), unique).committed, "site-1")
 
     assert (await machine("a")).crawl_id == "site-2"
 
@@ -90,10 +90,10 @@ async def test_the_name_of_a_crawl_that_was_imported_is_taken(
 async def test_a_crawl_from_before_keeps_its_name(machine, db, blocking, unique):
     old = await machine("a", shared=False)  # as an older version has entered it
     within = collection_keys(blocking(), unique)
-    db("SADD", within.uncommitted(), old.crawl_id)
+    db("SADD", within.uncommitted, old.crawl_id)
 
     assert await machine("a") == old
-    assert db("HLEN", within.owners()) == 1
+    assert db("HLEN", within.owners) == 1
 
 
 async def test_an_open_crawl_whose_name_is_taken_is_not_left_behind(machine, db):
@@ -117,7 +117,7 @@ async def test_a_crawl_that_was_rebuilt_has_its_name_again(machine, db):
     keys = await machine("a")
     for each in db("KEYS", f"*{keys.namespace}*"):  # the store is lost
         db("DEL", each)
-    meta = CrawlKeys(keys.namespace, keys.crawl_id).meta()
+    meta = CrawlKeys(keys.namespace, keys.crawl_id).meta
     facts = ("state", REBUILDING, "rebuilt", 1, "schema", SCHEMA)
     db("HSET", meta, *facts)
     db("HSET", meta, "state", "open", "shape", '{"FRONTIER_PARTITIONS": 64}')

@@ -84,10 +84,10 @@ async def test_a_paused_crawl_does_not_end(do, store, crawl):
 
 
 def test_only_an_open_crawl_is_changed(do, crawl, db, look):
-    db("HSET", crawl.meta(), "state", "finished")
+    db("HSET", crawl.meta, "state", "finished")
     with pytest.raises(CrawlClosed):
         do(PAUSED)
-    db("DEL", crawl.meta())
+    db("DEL", crawl.meta)
     with pytest.raises(UnknownCrawl):
         do(PAUSED)
     assert look().log == ()
@@ -103,30 +103,30 @@ def test_the_log_is_bounded(do, look):
 
 def test_a_version_is_never_one_that_was_before(do, db, crawl):
     first = do(PAUSED)
-    db("HSET", crawl.meta(), "controls", first + 10**9)  # the clock was set back
+    db("HSET", crawl.meta, "controls", first + 10**9)  # the clock was set back
     assert do(RESUMED) == first + 10**9 + 1
     for garbage in ("abc", "9" * 30, "-5", ""):
-        db("HSET", crawl.meta(), "controls", garbage)
+        db("HSET", crawl.meta, "controls", garbage)
         assert first <= do("noted") < first + 10**9
 
 
 def test_a_log_of_another_type_refuses_a_pause(do, look, db, crawl):
-    db("SET", crawl.control_log(), "x")
-    assert crawl.control_log() in look().strange[0]
+    db("SET", crawl.control_log, "x")
+    assert crawl.control_log in look().strange[0]
 
     with pytest.raises(KeyDamaged, match="control_log"):
         do(PAUSED)
     assert look().paused is None
-    assert db("GET", crawl.control_log()) == b"x"
+    assert db("GET", crawl.control_log) == b"x"
 
 
 def test_entries_that_nobody_here_wrote_are_left_out_and_counted(do, look, db, crawl):
     do(PAUSED)
     for garbage in (b"abc", b"1 2 BAD x\n", b"\xff\xfe\0\n", b"1 2 x y", b"9" * 30):
-        db("LPUSH", crawl.control_log(), garbage)
+        db("LPUSH", crawl.control_log, garbage)
 
     assert [entry.verb for entry in look().log] == [PAUSED]
-    assert look().strange == (f"{crawl.control_log()}: 5 entries of it cannot be read",)
+    assert look().strange == (f"{crawl.control_log}: 5 entries of it cannot be read",)
 
 
 def test_log_entries_hold_no_terminal_control_characters(do, look):
@@ -192,10 +192,10 @@ def test_an_entry_that_nobody_here_wrote_is_left_out_and_named(
 ):
     rule = rule_of(HOST, "b.example")
     do_change(exclude(rule))
-    db("HSET", crawl.controls(), field, value)
+    db("HSET", crawl.controls, field, value)
 
     seen = look()
     assert list(seen.excluded) == [rule]
     assert seen.settings == {}
     assert len(seen.strange) == 1
-    assert crawl.controls() in seen.strange[0]
+    assert crawl.controls in seen.strange[0]

@@ -68,7 +68,7 @@ async def test_an_interrupted_crawl_is_resumed_and_a_finished_one_followed(
     assert await finish(store.run, keys, ttl=TTL) is False, "it is ended once"
     with pytest.raises(CrawlClosed):
         cancel(blocking(), keys)
-    db("HDEL", keys.meta(), "schema")  # an older version's
+    db("HDEL", keys.meta, "schema")  # an older version's
     assert (await open_crawl()).crawl_id == "site-2"
 
 
@@ -112,7 +112,7 @@ async def test_each_job_has_a_crawl_of_its_own(open_crawl, store, caplog):
 
 
 def dump(keys):
-    return Call.command("HGETALL", keys.meta())
+    return Call.command("HGETALL", keys.meta)
 
 
 async def test_a_named_crawl_is_no_other_jobs(open_crawl, caplog):
@@ -161,7 +161,7 @@ async def test_join_only_node_opens_no_crawl(open_crawl, store):
 @pytest.mark.parametrize("stored", ["x", "[]", '["a", 1, "b", {}, ""]', "[" * 9999])
 async def test_a_job_that_cannot_be_read_is_named(open_crawl, db, stored):
     keys = await open_crawl()
-    db("HSET", keys.meta(), "job", stored)
+    db("HSET", keys.meta, "job", stored)
 
     with pytest.raises(KeyDamaged, match="its job is not"):
         await open_crawl()
@@ -242,7 +242,7 @@ async def test_a_busy_node_keeps_the_crawl_open_as_long_as_it_lives(
     await other.beat(busy=True, report=None)
     assert await finish(store.run, keys, ttl=TTL) is None
 
-    db("HSET", keys.nodes(), "b", "1000 1 1")  # b was busy and died
+    db("HSET", keys.nodes, "b", "1000 1 1")  # b was busy and died
     assert await finish(store.run, keys, ttl=TTL) is True
 
 
@@ -307,12 +307,12 @@ async def test_a_crawl_of_another_version_is_refused_and_left_as_it_is(
     open_crawl, db, state, stored
 ):
     keys = await open_crawl()
-    db("HSET", keys.meta(), "state", state)
+    db("HSET", keys.meta, "state", state)
     if stored is None:
-        db("HDEL", keys.meta(), "schema")
+        db("HDEL", keys.meta, "schema")
     else:
-        db("HSET", keys.meta(), "schema", stored)
-    before = db("HGETALL", keys.meta())
+        db("HSET", keys.meta, "schema", stored)
+    before = db("HGETALL", keys.meta)
 
     with pytest.raises(OtherSchema) as refused:
         await open_crawl()
@@ -322,5 +322,5 @@ async def test_a_crawl_of_another_version_is_refused_and_left_as_it_is(
     assert f"writes {SCHEMA};" in said
     assert "FRONTIER_CRAWL_ID" in said
     assert said.isprintable()
-    assert db("HGETALL", keys.meta()) == before
+    assert db("HGETALL", keys.meta) == before
     assert (await open_crawl("another")).crawl_id == "another"

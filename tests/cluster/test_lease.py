@@ -146,10 +146,10 @@ async def test_a_map_that_went_back_tells_nothing_of_who_is_missing(
 ):
     a, b = await join("a"), await join("b")
     await a.take()
-    older = db("HGET", crawl.nodes(), "b")
+    older = db("HGET", crawl.nodes, "b")
     _, *rest = older.split(b" ", 1)
-    db("HSET", crawl.nodes(), "b", b" ".join([b"1000", *rest]))
-    db("HDEL", crawl.nodes(), "a")  # a copy that lacks it
+    db("HSET", crawl.nodes, "b", b" ".join([b"1000", *rest]))
+    db("HDEL", crawl.nodes, "a")  # a copy that lacks it
 
     await b.beat()
     for _ in range(3):
@@ -171,10 +171,10 @@ async def test_a_restarted_node_waits_until_its_former_process_is_silent(
         await node.beat()
         assert await node.leases.acquire([7]) == []
     assert [m.node_id for m in (await b.beat()).members] == ["a", "b"]
-    silence(first.place.name, crawl.former())
+    silence(first.place.name, crawl.former)
     await second.beat()
     assert (await second.take()).token > lease.token
-    assert not db("EXISTS", crawl.former())
+    assert not db("EXISTS", crawl.former)
 
 
 async def test_a_node_counts_on_its_leases_from_before_its_last_heartbeat(

@@ -68,7 +68,7 @@ def end(db, crawl):
 
     def end(state="finished"):
         ended = now()
-        db("HSET", crawl.meta(), "state", state, "finished_ms", ended)
+        db("HSET", crawl.meta, "state", state, "finished_ms", ended)
         while now() <= ended:
             pass
 
@@ -81,15 +81,15 @@ async def test_a_node_stays_while_nobody_else_has_heard_of_the_end(
 ):
     a, _ = await met("ab")
     end(state)
-    before = db("HGET", crawl.nodes(), "a")
+    before = db("HGET", crawl.nodes, "a")
 
     gone = await a.leave({}, stay=True)
     assert (gone.left, gone.state, gone.silent) == (2, state, ("b",))
-    after = db("HGET", crawl.nodes(), "a")
+    after = db("HGET", crawl.nodes, "a")
     assert int(after.split()[0]) >= int(before.split()[0])
     assert after.split()[1:] == before.split()[1:]
     assert (await a.leave({}, stay=False)).silent == ()
-    assert db("HKEYS", crawl.nodes()) == [b"b"]
+    assert db("HKEYS", crawl.nodes) == [b"b"]
 
 
 async def test_a_node_leaves_when_another_has_heard_of_the_end(met, end):
@@ -109,8 +109,8 @@ async def test_the_dead_are_taken_off_before_the_last_node_leaves(
     silence("b")
 
     assert await a.leave({}, stay=True) == Departure(0, "finished")
-    assert not db("EXISTS", crawl.nodes())
-    entries = db("LRANGE", crawl.membership(), -2, -1)
+    assert not db("EXISTS", crawl.nodes)
+    entries = db("LRANGE", crawl.membership, -2, -1)
     said = [(entry.split()[2], entry.split()[4]) for entry in entries]
     assert said == [(b"died", b"b"), (b"left", b"a")]
 
@@ -135,7 +135,7 @@ async def test_an_end_whose_time_cannot_be_read_is_one_that_nobody_heard_of(
 ):
     a, _ = await met("ab")
     end()
-    db("HSET", crawl.meta(), "finished_ms", "soon")
+    db("HSET", crawl.meta, "finished_ms", "soon")
 
     assert (await a.leave({}, stay=True)).silent == ("b",)
 
@@ -160,7 +160,7 @@ async def test_the_dead_are_looked_for_by_one_beat_in_a_second(
     # Within a second before and after it: so this beat has two to come in.
     db(
         "HSET",
-        crawl.meta(),
+        crawl.meta,
         "swept_ms",
         int(seconds) * 1000 + int(micros) // 1000 + 990,
     )
@@ -168,12 +168,12 @@ async def test_the_dead_are_looked_for_by_one_beat_in_a_second(
     assert view.epoch == 2
     assert {m.node_id for m in view.members} == {"a", "b"}
 
-    db("HSET", crawl.meta(), "swept_ms", int(seconds) * 1000 - 2000)
+    db("HSET", crawl.meta, "swept_ms", int(seconds) * 1000 - 2000)
     view = await beat(a)
     assert view.epoch == 3
     assert view.members == (Member("a", 1),)
-    assert int(db("HGET", crawl.meta(), "swept_ms")) > 10**12
-    assert int(db("HGET", crawl.meta(), "ttl_ms")) == TTL * 1000  # for commands
+    assert int(db("HGET", crawl.meta, "swept_ms")) > 10**12
+    assert int(db("HGET", crawl.meta, "ttl_ms")) == TTL * 1000  # for commands
     assert (await beat(b)).members == (Member("a", 1), Member("b", 1))
     assert (a.rank, b.rank) == (0, 1)
 
@@ -216,7 +216,7 @@ async def test_under_its_next_name_a_node_takes_nobody_for_dead_at_once(
     a, b = join("a", clock=lambda: now), join("b")
     await beat(b, a)
     assert not a.is_dead("never/met/1")
-    db("DEL", crawl.nodes())  # by a server that has lost its last writes
+    db("DEL", crawl.nodes)  # by a server that has lost its last writes
     now = TTL
     await beat(a)
 
@@ -268,7 +268,7 @@ async def test_a_beat_tells_the_crawls_state(join, db, crawl):
     a = join("a")
 
     assert (await beat(a)).state == "open"
-    db("HSET", crawl.meta(), "state", "finished")
+    db("HSET", crawl.meta, "state", "finished")
     assert (await beat(a)).state == "finished"
 
 
@@ -276,11 +276,11 @@ async def test_the_last_report_stays_also_when_the_node_is_gone(join, db, crawl)
     a = join("a")
     await a.beat(busy=False, report={"pages": 1})
     await a.beat(busy=False, report=None)
-    assert json.loads(db("HGET", crawl.reports(), "a")) == {"pages": 1}
+    assert json.loads(db("HGET", crawl.reports, "a")) == {"pages": 1}
 
     db("RPUSH", crawl.hints("a"), "7 0:a")
     await a.leave({"pages": 2})
-    assert json.loads(db("HGET", crawl.reports(), "a")) == {"pages": 2, "left": True}
+    assert json.loads(db("HGET", crawl.reports, "a")) == {"pages": 2, "left": True}
     assert db("EXISTS", crawl.hints("a")) == 0
 
 
@@ -288,15 +288,15 @@ async def test_a_clock_that_is_set_back_leaves_no_dead_node(met, db, crawl):
     """The stamps are as of a clock that was 600 s ahead."""
     a, _ = await met("ab")
     ahead = 600_000 + int(db("TIME")[0]) * 1000
-    rest = db("HGET", crawl.nodes(), "b").split(b" ", 1)[1]
-    db("HSET", crawl.nodes(), "b", b"%d " % ahead + rest)
-    db("HSET", crawl.meta(), "swept_ms", ahead, "resumed_ms", ahead)
+    rest = db("HGET", crawl.nodes, "b").split(b" ", 1)[1]
+    db("HSET", crawl.nodes, "b", b"%d " % ahead + rest)
+    db("HSET", crawl.meta, "swept_ms", ahead, "resumed_ms", ahead)
     assert len((await beat(a)).members) == 2, "it has the time of a lease from now on"
-    resumed = int(db("HGET", crawl.meta(), "resumed_ms"))
+    resumed = int(db("HGET", crawl.meta, "resumed_ms"))
     assert resumed <= ahead - 500_000
 
     now = int(db("TIME")[0]) * 1000
-    db("HSET", crawl.meta(), "swept_ms", now - 2000, "resumed_ms", now - 61_000)
+    db("HSET", crawl.meta, "swept_ms", now - 2000, "resumed_ms", now - 61_000)
     assert (await beat(a)).members == (Member("a", 1),)
 
 
@@ -307,7 +307,7 @@ async def test_a_pause_of_all_throws_nobody_off(join, silence, db, crawl):
     silence("b")
     silence("a")
     now = int(db("TIME")[0]) * 1000
-    db("HSET", crawl.meta(), "swept_ms", now - 31_000)
+    db("HSET", crawl.meta, "swept_ms", now - 31_000)
 
     view = await beat(a)
     assert {m.node_id for m in view.members} == {"a", "b"}
@@ -318,7 +318,7 @@ def logged(db, crawl):
     """What the log of the members says, without times."""
 
     def logged():
-        entries = [line.split(b" ") for line in db("LRANGE", crawl.membership(), 0, -1)]
+        entries = [line.split(b" ") for line in db("LRANGE", crawl.membership, 0, -1)]
         return [
             (int(epoch), what.decode(), name.decode())
             for epoch, _, what, _, name in entries
@@ -373,7 +373,7 @@ async def test_two_processes_of_one_id_are_noted(join, logged):
 
 
 async def test_the_log_has_the_times_of_the_server_and_the_last_500(join, db, crawl):
-    name = crawl.membership()
+    name = crawl.membership
     db("RPUSH", name, *(f"1 1 joined 1 n{number}" for number in range(700)))
     before = int(db("TIME")[0]) * 1000
     await beat(join("a", weight=7))
@@ -387,18 +387,18 @@ async def test_the_log_has_the_times_of_the_server_and_the_last_500(join, db, cr
 
 
 async def test_a_log_of_another_type_is_an_error(join, db, crawl):
-    db("SET", crawl.membership(), "x")
+    db("SET", crawl.membership, "x")
     with pytest.raises(KeyDamaged, match=":membership"):
         await beat(join("a"))
 
-    assert db("GET", crawl.membership()) == b"x"
+    assert db("GET", crawl.membership) == b"x"
 
 
 async def test_garbage_on_the_map_goes_and_the_log_does_not_have_it(
     join, silence, db, crawl, logged
 ):
-    db("HSET", crawl.nodes(), "\x1b[2J", "1 1 0 p", "x" * 200, "7", "good", "garbage")
+    db("HSET", crawl.nodes, "\x1b[2J", "1 1 0 p", "x" * 200, "7", "good", "garbage")
     await beat(join("a"))
 
-    assert db("HKEYS", crawl.nodes()) == [b"a"]
+    assert db("HKEYS", crawl.nodes) == [b"a"]
     assert logged() == [(1, "died", "good"), (1, "joined", "a")]

@@ -96,7 +96,7 @@ class Index:
 
     def counts(self, crawl_id=None):
         keys = self.keys
-        name = keys.allcounts() if crawl_id is None else keys.counts(crawl_id)
+        name = keys.allcounts if crawl_id is None else keys.counts(crawl_id)
         return {k: int(v) for k, v in self.hash(name).items() if k != "updateProgress"}
 
     def waczs(self, crawl_id):
@@ -112,7 +112,7 @@ class Index:
     def everything(self, *volatile):
         """Every key of the collection without its prefix, and what is in it."""
         found = {}
-        prefix = self.keys.alldupes().removesuffix("alldupes")
+        prefix = self.keys.alldupes.removesuffix("alldupes")
         for key in self("KEYS", f"{prefix}*"):
             name = key.decode()
             short = name.removeprefix(prefix)

@@ -42,10 +42,10 @@ def test_imported_index_is_sound(filled):
 
 def test_every_fault_is_found_and_mended(filled):
     keys = filled.keys
-    filled("HSET", keys.alldupes(), digest("ghost"), "gone")
+    filled("HSET", keys.alldupes, digest("ghost"), "gone")
     filled("HDEL", keys.crawl("a"), digest(1))  # b has it too
-    filled("HDEL", keys.alldupes(), digest(3))
-    filled("HINCRBY", keys.allcounts(), "totalUrls", 100)
+    filled("HDEL", keys.alldupes, digest(3))
+    filled("HINCRBY", keys.allcounts, "totalUrls", 100)
     before = filled.everything()
 
     found = check(filled)
@@ -79,7 +79,7 @@ def test_unreadable_entry_is_reported_and_not_repaired(filled):
 
 
 def test_repair_is_refused_while_a_crawl_runs(filled):
-    filled("SADD", filled.keys.uncommitted(), "running-1")
+    filled("SADD", filled.keys.uncommitted, "running-1")
 
     assert filled.run("check")[0] == 0
     code, _, err = filled.run("check", "--repair")

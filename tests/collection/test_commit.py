@@ -67,8 +67,8 @@ def test_a_crawl_that_has_stored_nothing_is_committed(index):
     assert Committer(index.store, index.keys, "a").finish().first
     assert not Committer(index.store, index.keys, "a").finish().first
 
-    assert index.members(index.keys.committed()) == {"a"}
-    assert index.members(index.keys.uncommitted()) == set()
+    assert index.members(index.keys.committed) == {"a"}
+    assert index.members(index.keys.uncommitted) == set()
 
 
 def test_a_canceled_crawl_leaves_nothing(index):
@@ -84,7 +84,7 @@ def test_a_canceled_crawl_leaves_nothing(index):
 def test_the_commands(index, unique):
     crawled(index, "a", [1, 2])
     crawled(index, "b", [3])
-    open_crawl = CrawlKeys(unique, "c").meta()
+    open_crawl = CrawlKeys(unique, "c").meta
     index.store.call(Call.command("HSET", open_crawl, "state", "open"))
     crawled(index, "c", [4])
 
@@ -96,7 +96,7 @@ def test_the_commands(index, unique):
     assert index.run("cancel", "--crawl", "b", "--yes")[0] == 0
     assert index.run("cancel", "--crawl", "c", "--yes", "--namespace", unique)[0] == 0
 
-    assert index.members(index.keys.canceled()) == {"c"}
+    assert index.members(index.keys.canceled) == {"c"}
     code, out, _ = index.run("status", "--json")
     said = json.loads(out)
     states = {crawl["crawl_id"]: crawl["state"] for crawl in said["crawls"]}
@@ -116,13 +116,13 @@ def test_a_damaged_collection_is_named_and_the_others_are_listed(index, unique):
     damaged = CollectionKeys(f"damaged-{unique}", index.keys.tagged)
     index.store.run(
         [
-            Call.command("SADD", damaged.uncommitted(), "a"),
-            Call.command("SET", damaged.alldupes(), "not a hash"),
+            Call.command("SADD", damaged.uncommitted, "a"),
+            Call.command("SET", damaged.alldupes, "not a hash"),
         ]
     )
     code, out, err = index.run("list", "--json")
-    index.store.call(Call.command("DEL", damaged.alldupes(), damaged.uncommitted()))
+    index.store.call(Call.command("DEL", damaged.alldupes, damaged.uncommitted))
 
     names = [each["name"] for each in json.loads(out)["collections"]]
     assert (code, index.name in names) == (6, True)
-    assert f"the key {damaged.alldupes()}" in err
+    assert f"the key {damaged.alldupes}" in err

@@ -81,7 +81,7 @@ def test_unreachable_source_url_is_reported(index, web, tmp_path, path):
 
     assert code == 6
     assert f"{web.url}/" in err
-    assert index.hash(index.keys.alldupes()) == {}
+    assert index.hash(index.keys.alldupes) == {}
 
 
 def test_a_manifest_from_the_network_leads_to_no_local_file(index, web, tmp_path):
@@ -92,4 +92,4 @@ def test_a_manifest_from_the_network_leads_to_no_local_file(index, web, tmp_path
     done = index.put(f"{web.url}/m.json")
 
     assert len(done.broken) == 2
-    assert digest(1) not in index.hash(index.keys.alldupes())
+    assert digest(1) not in index.hash(index.keys.alldupes)

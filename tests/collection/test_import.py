@@ -45,7 +45,7 @@ def test_an_import_fills_the_index_with_right_places_and_counts(index, manifest)
 
     assert (done.sources, done.originals, done.revisits) == (3, 6, 3)
     assert done.complete
-    assert index.hash(index.keys.alldupes()) == {
+    assert index.hash(index.keys.alldupes) == {
         digest(1): "a",
         digest(2): "a",
         digest(3): "a",
@@ -78,9 +78,9 @@ def test_an_import_fills_the_index_with_right_places_and_counts(index, manifest)
         "removedCrawls": 0,
         "removedCrawlSize": 0,
     }
-    assert index.members(index.keys.committed()) == {"a", "b"}
-    assert index.members(index.keys.done()) == {"a1.wacz", "a2.wacz", "b1.wacz"}
-    assert index("EXISTS", index.keys.importing()) == 0
+    assert index.members(index.keys.committed) == {"a", "b"}
+    assert index.members(index.keys.done) == {"a1.wacz", "a2.wacz", "b1.wacz"}
+    assert index("EXISTS", index.keys.importing) == 0
 
 
 def test_to_import_again_changes_nothing(index, manifest):

@@ -26,15 +26,15 @@ MANY = CHUNK + 7
 def put_crawl(index, crawl_id, numbers):
     """A committed crawl with the payloads *numbers*."""
     keys, numbers = index.keys, list(numbers)
-    index("SADD", keys.committed(), crawl_id)
+    index("SADD", keys.committed, crawl_id)
     flat = [(digest(n), f"0 20260102030405 http://a/{n} 9") for n in numbers]
     index("HSET", keys.crawl(crawl_id), *(x for pair in flat for x in pair))
-    index("HSET", keys.alldupes(), *(x for d, _ in flat for x in (d, crawl_id)))
+    index("HSET", keys.alldupes, *(x for d, _ in flat for x in (d, crawl_id)))
     index("HSET", keys.counts(crawl_id), "totalUrls", len(numbers), "dupeUrls", 5)
     index("RPUSH", keys.waczs(crawl_id), json.dumps({"filename": f"{crawl_id}.wacz"}))
-    index("SADD", keys.done(), f"{crawl_id}.wacz")
-    index("HINCRBY", keys.allcounts(), "totalUrls", len(numbers))
-    index("HINCRBY", keys.allcounts(), "dupeUrls", 5)
+    index("SADD", keys.done, f"{crawl_id}.wacz")
+    index("HINCRBY", keys.allcounts, "totalUrls", len(numbers))
+    index("HINCRBY", keys.allcounts, "dupeUrls", 5)
 
 
 def node_of(index, **more):
@@ -84,9 +84,9 @@ def waczs(index, place):
 
 def damage(index, place):
     some_crawls(index, place)
-    index("HDEL", index.keys.alldupes(), *map(digest, range(0, MANY, 3)))
+    index("HDEL", index.keys.alldupes, *map(digest, range(0, MANY, 3)))
     index("HDEL", index.keys.crawl("z"), *map(digest, range(0, MANY, 10)))
-    index("HSET", index.keys.allcounts(), "totalUrls", 1)
+    index("HSET", index.keys.allcounts, "totalUrls", 1)
 
 
 def command(*words):
@@ -140,12 +140,12 @@ class Operation:
     def after_kill(self):
         """Others can look up all that leads somewhere; nobody waits for its lease."""
         keys = self.index.keys
-        owners = self.index.hash(keys.alldupes())
+        owners = self.index.hash(keys.alldupes)
         held = {
             crawl: self.index.hash(keys.crawl(crawl)) for crawl in {*owners.values()}
         }
         assert self.is_damaged or all(d in held[owners[d]] for d in owners)
-        self.index("DEL", keys.committer())
+        self.index("DEL", keys.committer)
 
     def end(self):
         """What all see, and how far rounds are."""

@@ -110,7 +110,7 @@ def test_with_force_everything_goes(index, three, tmp_path):
 def test_purge_is_refused_while_a_crawl_runs(index, three):
     before = index.everything()
     planned = plan(index.store, index.keys, {"b"})
-    index("SADD", index.keys.uncommitted(), "running-1")
+    index("SADD", index.keys.uncommitted, "running-1")
 
     code, _, err = index.run("purge", without(three, "a"), "--yes")
     with pytest.raises(CollectionInUse, match="running-1"):
@@ -118,7 +118,7 @@ def test_purge_is_refused_while_a_crawl_runs(index, three):
 
     assert code == 5
     assert "running-1 is not committed" in err
-    index("SREM", index.keys.uncommitted(), "running-1")
+    index("SREM", index.keys.uncommitted, "running-1")
     assert index.everything() == before
 
 
@@ -127,31 +127,31 @@ def test_a_crawl_that_begins_meanwhile_stops_the_purge(index, three):
     planned = plan(index.store, index.keys, {"b"})
 
     def begin(looked):
-        index("SADD", index.keys.uncommitted(), "running-1")
+        index("SADD", index.keys.uncommitted, "running-1")
 
     with pytest.raises(CollectionInUse, match="running-1"):
         purge(index.store, index.keys, planned, progress=begin)
 
-    index("SREM", index.keys.uncommitted(), "running-1")
+    index("SREM", index.keys.uncommitted, "running-1")
     after = index.everything("frontier:committer")
     assert before.pop("alldupes") != after.pop("alldupes")  # some lead nowhere
     assert after == before
     purge(index.store, index.keys, planned)
-    assert index.members(index.keys.committed()) == {"b"}
+    assert index.members(index.keys.committed) == {"b"}
 
 
 def test_capture_removal_fails_when_a_crawl_begins_meanwhile(index, three):
     class Beginning(Captures):
         def has(self, url, date):
-            index("SADD", index.keys.uncommitted(), "running-1")
-            index("SET", index.keys.committer(), "another", "NX")
+            index("SADD", index.keys.uncommitted, "running-1")
+            index("SET", index.keys.committer, "another", "NX")
             return super().has(url, date)
 
     captures = Beginning(frozenset({"http://example.com/b"}), frozenset())
     with pytest.raises(CollectionInUse, match="running-1"):
         remove_captures(index.store, index.keys, captures)
 
-    assert not index("EXISTS", index.keys.committer()), "it was held meanwhile"
+    assert not index("EXISTS", index.keys.committer), "it was held meanwhile"
 
 
 def test_a_purge_leaves_the_counts_of_a_crawl_that_stays(index, tmp_path):
@@ -159,10 +159,10 @@ def test_a_purge_leaves_the_counts_of_a_crawl_that_stays(index, tmp_path):
     manifest = make_manifest(tmp_path / "all.json", [resource(wacz, "b")])
     index.put(manifest)
     before = index.counts("b")
-    index("SADD", index.keys.committed(), "b:counts")  # by another tool
+    index("SADD", index.keys.committed, "b:counts")  # by another tool
 
     code, _, err = index.run("purge", manifest, "--yes")
 
     assert code == 0, err
     assert index.counts("b") == before
-    assert index.members(index.keys.committed()) == {"b"}
+    assert index.members(index.keys.committed) == {"b"}

@@ -63,7 +63,7 @@ def view(index, crawl_id="a"):
 
 def sound(index):
     """Whether each digest that all see is of a crawl that has it."""
-    owners = index.hash(index.keys.alldupes())
+    owners = index.hash(index.keys.alldupes)
     return all(d in index.hash(index.keys.crawl(c)) for d, c in owners.items())
 
 
@@ -182,7 +182,7 @@ def test_round_of_a_dead_committer_is_completed_by_another(index, monkeypatch):
     assert sound(index)
     assert len(known(node, range(3 * CHUNK))) == 3 * CHUNK
     assert round_now(index) == "held"
-    index("PEXPIRE", index.keys.committer(), 1)  # its time is over
+    index("PEXPIRE", index.keys.committer, 1)  # its time is over
     done = until(lambda: (one := round_now(index)) != "held" and one, "another round")
     assert done.number == 1
     assert done.digests == 3 * CHUNK - len(part)
@@ -195,7 +195,7 @@ def test_a_committer_that_was_frozen_does_nothing_when_it_wakes_up(index):
 
     def freeze(moved):
         if moved < 2 * CHUNK:  # the server ends its time, and another takes its place
-            index("DEL", index.keys.committer())
+            index("DEL", index.keys.committer)
             Hold(index.store, index.keys).__enter__()
 
     frozen = Committer(index.store, index.keys, "a", freeze)
@@ -222,7 +222,7 @@ def test_a_cancel_removes_what_no_round_has_committed_and_nothing_else(index):
     assert node.commit() is None  # and its last one forgets
 
     assert index.everything("commitrounds:a", "uncommittedcrawls") == seen
-    assert index.members(index.keys.uncommitted()) == {"b"}
+    assert index.members(index.keys.uncommitted) == {"b"}
     assert known(other, [1, 2, 3, 4]) == {1: "a", 2: "a"}
 
 
@@ -239,7 +239,7 @@ def test_a_cancel_in_the_midst_of_a_round_leaves_no_digest_that_leads_nowhere(in
 
     assert known(other, range(-2, 3 * CHUNK)) == moved
     assert sound(index)
-    assert index.members(index.keys.committed()) == {"a"}
+    assert index.members(index.keys.committed) == {"a"}
     assert not [key for key in index.everything() if "~" in key]
 
 
@@ -278,7 +278,7 @@ def test_an_entry_by_url_counts_with_its_round(index):
     Committer(index.store, index.keys, "a").cancel(running=False)
 
     assert matched("c").lookup([first, second, third]).keys() == {first, second}
-    index("SREM", index.keys.committed(), "a")  # as a purge does, while another runs
+    index("SREM", index.keys.committed, "a")  # as a purge does, while another runs
     assert other.lookup([first, second]) == {}
 
 
@@ -333,7 +333,7 @@ def test_a_purge_that_was_frozen_past_a_round_goes_no_further(index):
     add(node, [-2])
 
     def freeze(looked):
-        index("DEL", index.keys.committer())
+        index("DEL", index.keys.committer)
         round_now(index)
 
     planned = plan(index.store, index.keys, set())
@@ -341,7 +341,7 @@ def test_a_purge_that_was_frozen_past_a_round_goes_no_further(index):
         purge(index.store, index.keys, planned, progress=freeze)
 
     assert known(entered(index, "b"), [-1, -2]) == {-1: "a", -2: "a"}
-    assert index.members(index.keys.committed()) == {"a", "old"}
+    assert index.members(index.keys.committed) == {"a", "old"}
 
 
 def test_the_status_shows_rounds_and_what_is_not_committed(index):
@@ -366,7 +366,7 @@ def test_an_operator_commits_a_round_now(index, unique):
     add(node, [1])
     round_now(index, "site-1")
     add(node, [2])
-    meta = CrawlKeys("frontier", "site-1").meta()
+    meta = CrawlKeys("frontier", "site-1").meta
     index.store.call(Call.command("HSET", meta, "state", "open"))
     try:
         code, _, err = index.run("commit", "--crawl", "site-1")

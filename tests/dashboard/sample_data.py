@@ -68,8 +68,8 @@ def fill(store, keys, names, partitions=1024, **reports):
     calls = []
     for number, name in enumerate(names):
         told = report(number) | reports.get(name, {})
-        calls.append(Call.command("HSET", keys.nodes(), name, f"{now + 10**7} 1 1 p"))
-        calls.append(Call.command("HSET", keys.reports(), name, json.dumps(told)))
+        calls.append(Call.command("HSET", keys.nodes, name, f"{now + 10**7} 1 1 p"))
+        calls.append(Call.command("HSET", keys.reports, name, json.dumps(told)))
     ring = Ring([Member(name, 1) for name in names], partitions)
     for number in range(partitions):
         part = keys.partition(number)

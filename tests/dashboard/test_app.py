@@ -39,7 +39,7 @@ def test_store_change_is_sent_to_viewers(page, crawl_of, db):
     keys = crawl_of("news")
     events = page().events("/crawls/news-1/events")
     first = next(line for line in events if line.startswith("data:"))
-    db("HSET", keys.meta(), "spider", "another-spider")
+    db("HSET", keys.meta, "spider", "another-spider")
     later = (line for line in itertools.islice(events, 200) if "another-spider" in line)
 
     assert "headline" in json.loads(first.removeprefix("data:"))
@@ -204,7 +204,7 @@ def test_a_page_has_sites_of_feeds_and_says_what_cannot_be_read(page, crawl_of, 
     keys = crawl_of("news")
     db("HSET", keys.partition(5).counts, "dead", 2)
     db("SET", keys.partition(5).dead, "no list")
-    db("ZADD", keys.sites(), 5, "daily.example")
+    db("ZADD", keys.sites, 5, "daily.example")
     site = "state waiting round 3 urls 41 items 1789 wait 60"
     db("HSET", keys.site("daily.example"), *site.split())
 

@@ -32,19 +32,19 @@ def test_hostile_names_and_titles_are_text(page, crawl_of, blocking, db, tab):
     keys = crawl_of("news")
     names = RegistryKeys(keys.namespace)
     fill(blocking(), keys, ["node-1"], partitions=16, **{"node-1": hostile_report(1)})
-    db("HSET", keys.nodes(), HOSTILE, "99999999999999 1 1 p")
-    db("HSET", keys.reports(), HOSTILE, json.dumps(report(2)))
+    db("HSET", keys.nodes, HOSTILE, "99999999999999 1 1 p")
+    db("HSET", keys.reports, HOSTILE, json.dumps(report(2)))
     db("HSET", keys.partition(5).lease, "token", 9, "holder", HOSTILE)
-    db("HSET", keys.meta(), "spider", HOSTILE)
+    db("HSET", keys.meta, "spider", HOSTILE)
     db("HSET", keys.partition(3).counts, "dead", 2)
     db("RPUSH", keys.partition(3).dead, f"{HOSTILE}\n0:{HOSTILE}\n{HOSTILE}")
     db("ZADD", keys.partition(4).queues, 0, f"0:{HOSTILE}")
     db("RPUSH", keys.partition(4).ready(f"0:{HOSTILE}"), *[b"x"] * 900)
     db("HSET", keys.partition(4).counts, "ready", 10**6)
-    db("SADD", names.crawls(), CRAWL)
+    db("SADD", names.crawls, CRAWL)
     other = CrawlKeys(keys.namespace, CRAWL)
-    for name, value in db("HGETALL", keys.meta()).items():
-        db("HSET", other.meta(), name, value)
+    for name, value in db("HGETALL", keys.meta).items():
+        db("HSET", other.meta, name, value)
     served, seen = page(), tab()
 
     for path in ("/", "/crawls/news-1"):
@@ -95,7 +95,7 @@ def test_node_choice_marks_its_cells_and_survives_updates_with_focus(
 
     db("HSET", keys.partition(0).lease, "holder", "node-1")
     db("HSET", keys.partition(1).lease, "holder", "node-1")
-    db("HSET", keys.meta(), "spider", "renamed")
+    db("HSET", keys.meta, "spider", "renamed")
     seen.wait_for_function(
         "() => document.querySelector('.by').textContent.includes('ren')"
     )
@@ -112,7 +112,7 @@ def test_without_scripts_the_page_refreshes_itself(page, crawl_of, db, tab):
     served, seen = page(), tab(java_script_enabled=False)
     seen.goto(f"{served.url}/crawls/news-1")
     assert "news" in seen.locator(".by").inner_text()
-    db("HSET", keys.meta(), "spider", "renamed")
+    db("HSET", keys.meta, "spider", "renamed")
 
     seen.get_by_text("spider renamed").wait_for()
 

@@ -34,8 +34,8 @@ def values(text):
 def told(db, keys, **reports):
     for node, report in reports.items():
         now = int(db("TIME")[0]) * 1000
-        db("HSET", keys.nodes(), node, f"{now} 1 0")
-        db("HSET", keys.reports(), node, json.dumps(report))
+        db("HSET", keys.nodes, node, f"{now} 1 0")
+        db("HSET", keys.reports, node, json.dumps(report))
 
 
 def test_the_sums_of_a_crawl_are_exported_in_both_forms_without_a_fault(
@@ -98,7 +98,7 @@ def test_only_the_newest_crawls_are_exported_and_the_others_counted(page, crawl_
 
 def test_a_crawl_that_ended_long_ago_is_not_exported(page, crawl_of, db):
     keys = crawl_of("news")
-    db("HSET", keys.meta(), "state", "finished", "finished_ms", "1000")
+    db("HSET", keys.meta, "state", "finished", "finished_ms", "1000")
     found = values(page().ask("/metrics")[1])
 
     assert ("frontier_crawl_pages_total", "news-1") not in found
@@ -109,7 +109,7 @@ def test_the_clock_of_the_store_says_how_long_ago_a_crawl_has_ended(
     page, crawl_of, db, monkeypatch
 ):
     keys, now = crawl_of("news"), int(db("TIME")[0]) * 1000
-    db("HSET", keys.meta(), "state", "finished", "finished_ms", now)
+    db("HSET", keys.meta, "state", "finished", "finished_ms", now)
     monkeypatch.setattr("time.time", lambda: 1e10)
 
     found = values(page().ask("/metrics")[1])

@@ -156,7 +156,7 @@ async def test_a_response_that_changes_nothing_writes_nothing(node, db, crawl):
         await a.given(WWW)
 
     assert a.stats.get_value("frontier/cookies/written") == 1
-    assert db("ZRANGE", crawl.cookies(), 0, -1) == [b'[null,"example.com"]']
+    assert db("ZRANGE", crawl.cookies, 0, -1) == [b'[null,"example.com"]']
 
 
 async def test_the_spider_sees_a_login_when_every_node_would_send_it(node):
@@ -227,7 +227,7 @@ async def test_invalid_cookie_in_the_store_is_skipped(
     good = '["www.example.com", "/", "good"]'
     raw = field.encode("utf-8", "surrogateescape")
     db("HSET", crawl.jar(name), raw, value, good, VALUE)
-    db("ZADD", crawl.cookies(), 1, name)
+    db("ZADD", crawl.cookies, 1, name)
     a = node()
 
     assert await a.sends(WWW) == {"good=1"}
@@ -239,7 +239,7 @@ async def test_invalid_cookie_in_the_store_is_skipped(
 async def test_cookies_lost_by_the_store_are_written_again(node, db, crawl):
     a, b = node(), node()
     await a.given(WWW, "s=1")
-    db("DEL", crawl.cookies())
+    db("DEL", crawl.cookies)
     db("DEL", crawl.jar('[null,"example.com"]'))
     await b.given(WWW, "t=1")
     a.shared.went_back()

@@ -72,7 +72,7 @@ async def test_writing_cookies_already_stored_makes_no_new_jar_version(node, db,
     await a.write(Jar("x"), {"one": "0 1"})
 
     assert await b.write(Jar("x"), {"one": "0 1", "gone": ""}) == (False, 0)
-    assert db("ZSCORE", crawl.cookies(), "x") == 1
+    assert db("ZSCORE", crawl.cookies, "x") == 1
 
 
 async def test_a_look_is_relied_on_for_a_moment(node, clock):
@@ -133,11 +133,11 @@ async def test_a_crawl_has_room_for_so_many_jars(node, db, crawl, monkeypatch):
 
 
 async def test_cookies_of_a_missing_crawl_are_not_stored(node, db, crawl):
-    db("DEL", crawl.meta())
+    db("DEL", crawl.meta)
 
     assert await node().write(Jar("x"), {"one": "0 1"}) == (False, 0)
     assert not db("EXISTS", crawl.jar("x"))
-    assert not db("EXISTS", crawl.cookies())
+    assert not db("EXISTS", crawl.cookies)
 
 
 async def test_after_a_change_of_the_store_all_is_read_again(node):

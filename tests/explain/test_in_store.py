@@ -113,8 +113,8 @@ def test_garbage_in_any_key_is_passed_over_or_ends_it_with_the_name_of_the_key(
     part = made.keys.partition(0)
     names = [getattr(part, name) for name in PARTS]
     names += [part.ready(QUEUE), part.waiting("5")]
-    names += [made.keys.nodes(), made.keys.reports(), made.keys.controls()]
-    names += [made.keys.control_log()]
+    names += [made.keys.nodes, made.keys.reports, made.keys.controls]
+    names += [made.keys.control_log]
     for name in names:
         kind = store.call(Call.command("TYPE", name))
         saved = store.call(Call.command("DUMP", name)) if kind != b"none" else None

@@ -56,12 +56,12 @@ class Driver:
 
     def due_in(self, name="news"):
         """Seconds until the site is looked at."""
-        score = self.store.call(r.Call.command("ZSCORE", self.keys.sites(), name))
+        score = self.store.call(r.Call.command("ZSCORE", self.keys.sites, name))
         now = milliseconds(self.store.command("TIME"))
         return (float(score) - now) / 1000
 
     def make_due(self, name="news"):
-        self.store.call(r.Call.command("ZADD", self.keys.sites(), 0, name))
+        self.store.call(r.Call.command("ZADD", self.keys.sites, 0, name))
 
     def begun(self, *feeds):
         """The number of a round of *feeds*, all of them queued."""
@@ -238,10 +238,10 @@ def test_a_site_without_a_feed_to_ask_for_has_its_round(driver):
 def test_longest_due_sites_come_first_up_to_the_limit(driver):
     for name in ("a", "b", "c"):
         driver.update(site(name))
-    driver.store.call(r.Call.command("ZADD", driver.keys.sites(), 5, "b", 7, "c"))
+    driver.store.call(r.Call.command("ZADD", driver.keys.sites, 5, "b", 7, "c"))
 
     assert driver.due(2) == ["b", "c"]
-    driver.store.call(r.Call.command("HSET", driver.keys.meta(), "state", "finished"))
+    driver.store.call(r.Call.command("HSET", driver.keys.meta, "state", "finished"))
     assert driver.due() is None
 
 

@@ -15,8 +15,8 @@ def make(store, namespace, crawl_id, **settings):
     """Make an open crawl with *settings*; return its keys and its configuration."""
     config = Config.from_settings(settings)
     keys, shape = CrawlKeys(namespace, crawl_id), json.dumps(crawl_settings(config))
-    opened = Call.to("crawl_open", [keys.meta()], [shape, "site", "", SCHEMA])
-    listed = Call.command("SADD", RegistryKeys(namespace).crawls(), crawl_id)
+    opened = Call.to("crawl_open", [keys.meta], [shape, "site", "", SCHEMA])
+    listed = Call.command("SADD", RegistryKeys(namespace).crawls, crawl_id)
     store.run([opened, listed])
     return keys, config
 

@@ -397,7 +397,7 @@ async def s9_emptied(play):
     a.kill()
     b.kill()
     await asyncio.sleep(2 * TTL)
-    crawl = play.server.owner(a.node.keys.meta())
+    crawl = play.server.owner(a.node.keys.meta)
     other = next(name for name, *_ in play.server.owners if name != crawl)
     play.server.take_over(other, other, [])
     c = play.start()
@@ -435,7 +435,7 @@ async def forgets(play, *, count=1, dies=False, to_it=False):
     """
     a, at = play.start(), play.server.owner
     await play.settled(a)
-    crawl = at(a.node.keys.meta())
+    crawl = at(a.node.keys.meta)
     first, second = (name for name, *_ in play.server.owners if name != crawl)
     lost = play.page_where(lambda _, key: at(key) == first)
     slow = [play.page_where(lambda _, key: at(key) == second) for _ in range(SLOTS)]

@@ -560,7 +560,7 @@ class Trial:
 
     def is_over(self):
         """Whether the store says that the crawl has ended."""
-        metas = {e.node.keys.meta() for e in self.engines if e._begun}
+        metas = {e.node.keys.meta for e in self.engines if e._begun}
         return any(self.server.state(meta) == b"finished" for meta in metas)
 
     def _without_forgotten(self, entry):

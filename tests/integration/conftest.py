@@ -354,10 +354,10 @@ def state_of(cluster):
 
 
 def state_in(ask):
-    for crawl_id in ask("SMEMBERS", RegistryKeys("frontier").crawls()):
+    for crawl_id in ask("SMEMBERS", RegistryKeys("frontier").crawls):
         keys = CrawlKeys("frontier", crawl_id.decode())
-        meta = ask("HGETALL", keys.meta())
-        yield f"{keys.crawl_id}: {meta} nodes {ask('HGETALL', keys.nodes())}"
+        meta = ask("HGETALL", keys.meta)
+        yield f"{keys.crawl_id}: {meta} nodes {ask('HGETALL', keys.nodes)}"
         for number in range(json.loads(meta[b"shape"])["FRONTIER_PARTITIONS"]):
             part = keys.partition(number)
             queues = ask("ZRANGE", part.queues, 0, -1)

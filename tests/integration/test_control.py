@@ -16,7 +16,7 @@ LATER = ("node-3", "node-4")
 
 def beats(cluster):
     """When each node on the map was last heard of, on the server's clock."""
-    found = cluster.db("HGETALL", KEYS.nodes())
+    found = cluster.db("HGETALL", KEYS.nodes)
     return {name.decode(): int(value.split()[0]) for name, value in found.items()}
 
 

@@ -112,7 +112,7 @@ def test_a_damaged_key_stops_all_nodes_and_the_crawl_is_whole_after_its_repair(
             name = getattr(keys.partition(keys_of(cluster)[1]), what)
         damage(cluster.store, name, kind)
         if what == "controls":  # nodes read it when it is changed
-            cluster.db("HSET", keys.meta(), "controls", "999")
+            cluster.db("HSET", keys.meta, "controls", "999")
         site.go_on()
         codes = [cluster.wait(node) for node in nodes]
         for node in nodes:

@@ -45,7 +45,7 @@ def running(serve, cluster, tmp_path):
 
 def is_idle(cluster, node):
     """Whether *node* has said with its last heartbeat that it has nothing in hand."""
-    there = Call.command("HGET", CrawlKeys("frontier", "site-1").nodes(), node)
+    there = Call.command("HGET", CrawlKeys("frontier", "site-1").nodes, node)
     return cluster.store.call(there).split()[2] == b"0"
 
 

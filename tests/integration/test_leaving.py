@@ -127,7 +127,7 @@ def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
     assert seen.queue.ready > 0
     assert seen.removed_ms
     index = collection_keys(cluster.store, "")
-    names = [index.uncommitted(), index.crawl("site-1"), index.alldupes()]
+    names = [index.uncommitted, index.crawl("site-1"), index.alldupes]
     assert cluster.db("EXISTS", *names) == 0
     gone = cluster.ask("seen", "forget", "http://127.0.0.2/", "--crawl", "site-1")
     assert gone.returncode == 4

@@ -17,7 +17,7 @@ def look(cluster):
 
 
 def spent(cluster, name="pages"):
-    return int(cluster.db("HGET", KEYS.spent(), name) or 0)
+    return int(cluster.db("HGET", KEYS.spent, name) or 0)
 
 
 def pages(server):

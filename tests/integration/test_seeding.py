@@ -96,7 +96,7 @@ def test_a_load_that_was_killed_goes_on_where_it_was(
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("".join(f"http://h{n % 500}.example/{n}\n" for n in range(total)))
     first = cluster.command("crawl", "seed", str(seeds))
-    until(lambda: cluster.db("HVALS", KEYS.seed_lists()), "a batch")
+    until(lambda: cluster.db("HVALS", KEYS.seed_lists), "a batch")
     first.kill()
     first.communicate()
     before, scripts = counts(cluster).pushed, scripts_run(cluster)
@@ -113,7 +113,7 @@ def test_a_load_that_was_killed_goes_on_where_it_was(
     assert counts(cluster).pushed == total
     assert result["queued"] == total - before
     assert result["seen_already"] == before - result["done_before"]
-    assert cluster.db("EXISTS", KEYS.seed_lists()) == 0
+    assert cluster.db("EXISTS", KEYS.seed_lists) == 0
 
 
 def scripts_run(cluster):
@@ -189,12 +189,12 @@ def test_a_crawl_that_nobody_runs_is_closed(cluster, said, an_open_crawl):
     assert said("crawl", "seed", "http://a.example/")[0] == 0
     assert "1 requests of site-1 are not done" in close()[1]
     now = cluster.db("TIME")[0] * 1000
-    cluster.db("HSET", KEYS.nodes(), "n", f"{now} 1 0")
+    cluster.db("HSET", KEYS.nodes, "n", f"{now} 1 0")
     assert close("--yes")[0] == 5
     cluster.store.run(
         [
-            Call.command("HDEL", KEYS.nodes(), "n"),
-            Call.command("DEL", KEYS.seeding()),
+            Call.command("HDEL", KEYS.nodes, "n"),
+            Call.command("DEL", KEYS.seeding),
         ]
     )
     assert close("--yes")[0] == 0

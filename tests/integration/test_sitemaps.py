@@ -155,7 +155,7 @@ def test_a_page_with_a_new_date_is_visited_at_once(cluster, tmp_path):
     until(lambda: visits["/map.xml"] > before + 1, "the sitemap once more")
 
     assert (visits["/1"], visits["/2"], visits["/3"]) == (2, 1, 1)
-    key = CrawlKeys("frontier", "site-1").sitemaps()
+    key = CrawlKeys("frontier", "site-1").sitemaps
     (state,) = cluster.db("HVALS", key)
     assert len(state) == 3 * SIZE
 

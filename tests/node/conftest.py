@@ -46,7 +46,7 @@ def own_crawl(own_server, crawl):
     """That crawl on the test's own server: open, and without a mark."""
     store = BlockingStore.from_settings({"REDIS_URL": own_server.url})
     with contextlib.closing(store):
-        store.call(Call.command("HSET", crawl.meta(), "state", "open"))
+        store.call(Call.command("HSET", crawl.meta, "state", "open"))
     return crawl
 
 

@@ -113,13 +113,13 @@ async def test_a_setting_asks_nobody(nodes, db, crawl):
 
     assert await asked(node, "private")
     assert not await asked(node, "loopback", is_seed=True, spelled=True)
-    assert not db("HKEYS", crawl.meta()) or all(
-        not field.startswith(b"address:") for field in db("HKEYS", crawl.meta())
+    assert not db("HKEYS", crawl.meta) or all(
+        not field.startswith(b"address:") for field in db("HKEYS", crawl.meta)
     )
 
 
 async def test_a_crawl_that_is_lost_is_not_made_again_by_a_seed(nodes, db, crawl):
-    db("DEL", crawl.meta())
+    db("DEL", crawl.meta)
 
     assert not await asked(nodes(), "public", is_seed=True)
-    assert db("EXISTS", crawl.meta()) == 0
+    assert db("EXISTS", crawl.meta) == 0

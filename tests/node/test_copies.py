@@ -179,7 +179,7 @@ async def test_a_server_that_cannot_wait_is_refused(new_node, servers):
 @pytest.mark.one_server("it has no replica")
 def test_a_command_waits_for_them_too(own_server, crawl, connect_blocking):
     store = connect_blocking(own_server)
-    store.call(Call.command("HSET", crawl.meta(), "state", "open"))
+    store.call(Call.command("HSET", crawl.meta, "state", "open"))
     shape = SeenConfig(has_bloom=False, has_set=True, capacity=100, error_rate=0.01)
     push = Push(TEST, seen_hash(b"url"), "0:a.example", 0, b"0\x01item")
     Seeder(store, crawl, shape).push([(0, push)])

@@ -30,7 +30,7 @@ def node(store, crawl):
     """Make a node on the map of a crawl that is open; it does what it is told."""
 
     async def node(name="a", waiting=100, ttl=TTL, run=store, **limits):
-        await store.run([Call.command("HSETNX", crawl.meta(), "state", "open")])
+        await store.run([Call.command("HSETNX", crawl.meta, "state", "open")])
         await Membership(store.run, crawl, Member(name, 1), 4, ttl=TTL).beat(
             busy=False, report=None
         )
@@ -78,13 +78,13 @@ async def test_failed_request_gives_back_its_page_allowance(node):
 
 async def test_allowances_of_dead_nodes_are_removed(node, crawl, store):
     gone = [x for n in range(500) for x in (f"gone-{n}", "aa 1 7")]
-    await store.call(Call.command("HSET", crawl.allowances(), *gone))
+    await store.call(Call.command("HSET", crawl.allowances, *gone))
     one, other = await node("a", errors=10**6), await node("b", pages=50)
 
     await one.before_ack()
     await other.before_ack()
 
-    names = await store.call(Call.command("HKEYS", crawl.allowances()))
+    names = await store.call(Call.command("HKEYS", crawl.allowances))
     assert sorted(names) == [b"a", b"b"]
 
 
@@ -118,25 +118,25 @@ async def test_items_errors_and_bytes_are_counted_over_all_nodes(
     await b.before_ack()
 
     assert a.told == b.told == [f"{name} {limit}"]
-    state, what = db("HMGET", crawl.meta(), "state", "limit")
+    state, what = db("HMGET", crawl.meta, "state", "limit")
     assert (state, what) == (b"limit", f"{name} {limit}".encode())
     b.add(name, each)  # in flight at that moment: it is counted, and nothing changes
     await b.before_ack()
-    assert int(db("HGET", crawl.spent(), name)) == 4 * each
+    assert int(db("HGET", crawl.spent, name)) == 4 * each
     assert len(b.told) == 1
 
 
 async def test_time_is_that_with_a_live_node(node, db, crawl):
     one = await node(seconds=0.3, ttl=0.2)
-    db("HSET", crawl.spent(), "active_ms", 200, "active_at", 1)  # before the last stop
+    db("HSET", crawl.spent, "active_ms", 200, "active_at", 1)  # before the last stop
     await one.before_ack()
     assert one.told == []
-    assert int(db("HGET", crawl.spent(), "active_ms")) == 200
+    assert int(db("HGET", crawl.spent, "active_ms")) == 200
 
     while not one.told:
         await one.before_ack()
     assert one.told == ["time 300"]
-    assert 300 <= int(db("HGET", crawl.spent(), "active_ms")) < 500
+    assert 300 <= int(db("HGET", crawl.spent, "active_ms")) < 500
 
 
 async def test_a_report_whose_reply_is_lost_is_counted_once(node, store, db, crawl):
@@ -158,7 +158,7 @@ async def test_a_report_whose_reply_is_lost_is_counted_once(node, store, db, cra
     again.add("items", 2)
     await again.before_ack()
 
-    assert int(db("HGET", crawl.spent(), "items")) == 7
+    assert int(db("HGET", crawl.spent, "items")) == 7
 
 
 async def test_a_node_that_scrapy_has_stopped_ends_the_crawl(node, db, crawl):
@@ -166,17 +166,17 @@ async def test_a_node_that_scrapy_has_stopped_ends_the_crawl(node, db, crawl):
     one.reach("time")
     await one.before_ack()
 
-    assert db("HGET", crawl.meta(), "limit") == b"time 3600000"
+    assert db("HGET", crawl.meta, "limit") == b"time 3600000"
 
 
 async def test_a_crawl_that_is_not_there_is_not_made(node, db, crawl):
     one = await node(pages=10)
-    db("DEL", crawl.meta())
+    db("DEL", crawl.meta)
     one.add("pages", 10)
     await one.before_ack()
 
-    assert not db("EXISTS", crawl.meta())
-    assert not db("EXISTS", crawl.spent())
+    assert not db("EXISTS", crawl.meta)
+    assert not db("EXISTS", crawl.spent)
     assert one.told == []
 
 

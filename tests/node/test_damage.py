@@ -141,7 +141,7 @@ def test_every_key_that_is_documented_is_written_to():
 def names_of(cls):
     fields = set(cls.__dataclass_fields__)
     public = [name for name in vars(cls) if not name.startswith("_")]
-    return [name for name in public if name not in fields and name != "partition"]
+    return [n for n in public if n not in {*fields, "partition", "prefix"}]
 
 
 def children(url):
@@ -179,10 +179,8 @@ def name_of(store, crawl, what, rng):
     keys, in_partition = crawl
     if not in_partition:
         found = getattr(keys, what)
-        arguments = {"start_lock": "x", "hints": "a", "order": "a"}
-        if what in {"jar", "site", "claimed", "failed"}:
-            return found("x")
-        return found(arguments[what]) if what in arguments else found()
+        argument = "a" if what in {"hints", "order"} else "x"
+        return found if isinstance(found, str) else found(argument)
     ready = [
         int(store.call(Call.command("HGET", keys.partition(n).counts, "ready")) or 0)
         for n in range(PARTITIONS)
@@ -287,20 +285,18 @@ async def trial(new_node, server, in_partition, what, kind):
         every = {b"%d" % n for n in range(PAGES)}
         missing = every - set(fetched)
         assert said or not missing, (written, sorted(missing)[:9])
-        state = store.run([Call.command("HGET", keys.meta(), "state")], tolerant=True)[
-            0
-        ]
+        state = store.run([Call.command("HGET", keys.meta, "state")], tolerant=True)[0]
         assert not (missing and state == b"finished"), written
         if what == "meta" and written[0][1] in BY_NOBODY:
             with pytest.raises((KeyDamaged, OtherSchema)):
                 Repair(store, keys.namespace, keys.crawl_id)
             return
         done = await repaired(store, keys)
-        state = store.call(Call.command("HGET", keys.meta(), "state"))
+        state = store.call(Call.command("HGET", keys.meta, "state"))
         if state == b"open":
             _, said = await run_crawl(new_node, server, "c", fetched, None)
             assert not said, (written, done)
-            state = store.call(Call.command("HGET", keys.meta(), "state"))
+            state = store.call(Call.command("HGET", keys.meta, "state"))
         assert state == b"finished", (written, done)
         missing = every - set(fetched)
         assert not missing or done.lost, (written, done, sorted(missing)[:9])

@@ -31,7 +31,7 @@ def idle_node(parts, start, db, crawl):
     async def idle_node(at_each_look=None, partitions=300, rank=0):
         node = parts(partitions=partitions)
         node.looks = 0
-        db("HSET", crawl.meta(), "state", "open")
+        db("HSET", crawl.meta, "state", "open")
         await node.heartbeat.beat()
         before = tuple(Member(f"!{number}", 1) for number in range(rank))
         node.membership._members = before
@@ -55,7 +55,7 @@ async def test_a_crawl_with_nothing_left_ends_after_a_second_look_at_once(
     node = await idle_node()
     await node.finished.wait()
 
-    assert db("HGET", crawl.meta(), "state") == b"finished"
+    assert db("HGET", crawl.meta, "state") == b"finished"
     assert node.looks == 2
     assert clock.asked == 2  # when it began, and once more: no interval between
 
@@ -72,7 +72,7 @@ async def test_node_no_longer_busy_reports_idle_without_its_heartbeat_loop(
     parts, start, db, crawl
 ):
     node = parts()
-    db("HSET", crawl.meta(), "state", "open")
+    db("HSET", crawl.meta, "state", "open")
     node.busy = True
     await node.heartbeat.beat()  # the only one: its loop does not run
     start(node.end_of_crawl.run())
@@ -155,12 +155,12 @@ async def test_not_while_urls_come_and_go_between_the_looks(idle_node, db, crawl
 
 async def test_not_while_a_node_is_busy(idle_node, db, crawl, until):
     beat = int(db("TIME")[0]) * 1000
-    db("HSET", crawl.nodes(), "other", b"%d 1 1" % beat)  # loads seeds, say
+    db("HSET", crawl.nodes, "other", b"%d 1 1" % beat)  # loads seeds, say
     node = await idle_node()
     await until(lambda: node.looks > 6, "some looks")
     assert not node.finished.is_set()
 
-    db("HSET", crawl.nodes(), "other", b"%d 1 0" % beat)
+    db("HSET", crawl.nodes, "other", b"%d 1 0" % beat)
     await node.finished.wait()
 
 
@@ -168,21 +168,21 @@ async def test_first_fetched_page_is_stored_once_and_again_after_a_failover(
     parts, db, crawl
 ):
     fetched = parts().fetched
-    db("HSET", crawl.meta(), "state", "open")
+    db("HSET", crawl.meta, "state", "open")
     await fetched.before_ack()
-    assert db("HGET", crawl.meta(), "fetched") is None
+    assert db("HGET", crawl.meta, "fetched") is None
     assert await fetched.without() == (0, 0)
 
     fetched.page("http://a.example/1")
     await fetched.before_ack()
-    assert db("HGET", crawl.meta(), "fetched") == b"http://a.example"
-    db("HDEL", crawl.meta(), "fetched")
+    assert db("HGET", crawl.meta, "fetched") == b"http://a.example"
+    db("HDEL", crawl.meta, "fetched")
     await fetched.before_ack()
-    assert db("HGET", crawl.meta(), "fetched") is None
+    assert db("HGET", crawl.meta, "fetched") is None
     fetched.went_back()
     await fetched.before_ack()
-    assert db("HGET", crawl.meta(), "fetched") == b"http://a.example"
-    db("DEL", crawl.meta())
+    assert db("HGET", crawl.meta, "fetched") == b"http://a.example"
+    db("DEL", crawl.meta)
     fetched.went_back()
     await fetched.before_ack()
-    assert not db("EXISTS", crawl.meta()), "a page makes no crawl"
+    assert not db("EXISTS", crawl.meta), "a page makes no crawl"

@@ -45,7 +45,7 @@ def node(parts_on, connect, own_server, start):
     a = parts_on(connect(own_server), cap=4, size=4)
 
     async def go(*pushes):
-        await a.store.call(Call.command("HSET", a.keys.meta(), "state", "open"))
+        await a.store.call(Call.command("HSET", a.keys.meta, "state", "open"))
         compare(a)
         start(a.outbox.run(), a.inbox.run())
         await a.heartbeat.beat()
@@ -133,7 +133,7 @@ async def test_heartbeat_detects_a_failover_that_broke_no_connection(
     keys = node.keys.partition(1)
     await node.push(1, new_push(URLS[0]))
     kept = [keys.seen, keys.counts, keys.queues, keys.bloom(0)]
-    kept += [keys.ready("0:a.example"), keys.bucket(0, 0), node.keys.nodes()]
+    kept += [keys.ready("0:a.example"), keys.bucket(0, 0), node.keys.nodes]
     before = [await node.store.call(Call.command("DUMP", name)) for name in kept]
     await node.heartbeat.beat()
     await node.push(1, new_push(URLS[1]))
@@ -187,7 +187,7 @@ async def test_a_primary_that_was_a_replica_for_a_while_is_another(
     """Its run is the same, and it ends no connection: it only refuses to write."""
     primary, other = two_servers
     node = parts_on(connect(primary), cap=4, size=4)
-    await node.store.call(Call.command("HSET", node.keys.meta(), "state", "open"))
+    await node.store.call(Call.command("HSET", node.keys.meta, "state", "open"))
     start(node.outbox.run(), node.inbox.run())
     await node.heartbeat.beat()
     await node.push(PARTITION, new_push(URLS[0]))

@@ -163,7 +163,7 @@ async def test_a_node_learns_that_the_crawl_has_ended(parts, db, crawl):
     await a.heartbeat.beat()
     assert not a.finished.is_set()
 
-    db("HSET", crawl.meta(), "state", "finished")
+    db("HSET", crawl.meta, "state", "finished")
     await a.heartbeat.beat()
     assert a.finished.is_set()
 

@@ -139,7 +139,7 @@ async def test_a_crawl_without_a_mark_goes_on(open_node, lose, store):
     """One that an older version began."""
     a = await open_node()
     await a.close()
-    await store.call(Call.command("HDEL", a.keys.meta(), "born", "marked"))
+    await store.call(Call.command("HDEL", a.keys.meta, "born", "marked"))
     for number in range(16):
         counts = a.keys.partition(number).counts
         await store.call(Call.command("HDEL", counts, "born"))

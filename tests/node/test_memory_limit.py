@@ -41,8 +41,8 @@ class Crawl:
     async def keys_of(self, what):
         found = 0
         for number in range(PARTITIONS):
-            tag = self.keys.partition(number).tag.replace("[", "\\[")
-            pattern = f"{tag}:{what}:*"
+            prefix = self.keys.partition(number).prefix.replace("[", "\\[")
+            pattern = f"{prefix}{what}:*"
             found += len(await self.store.call(Call.command("KEYS", pattern)))
         return found
 

@@ -81,9 +81,7 @@ async def test_the_last_node_commits_once_the_store_answers(
     assert lost
     store = BlockingStore.from_settings({"REDIS_URL": servers("any").url})
     names = collection_keys(store, unique)
-    asked = [
-        Call.command("SMEMBERS", n) for n in (names.uncommitted(), names.committed())
-    ]
+    asked = [Call.command("SMEMBERS", n) for n in (names.uncommitted, names.committed)]
     assert list(map(len, store.run(asked))) == [0, 1]
     store.close()
 
@@ -97,13 +95,13 @@ async def test_a_commit_that_cannot_be_is_said_and_ends_the_process_badly(
     await node.owner.finished.wait()
     store = BlockingStore.from_settings({"REDIS_URL": servers("any").url})
     names = collection_keys(store, unique)
-    store.call(Call.command("SET", names.canceled(), "garbage"))
+    store.call(Call.command("SET", names.canceled, "garbage"))
     store.close()
     await node.close()
 
     (said,) = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
     assert "are not committed: " in said
-    assert names.canceled() in said
+    assert names.canceled in said
     assert f"frontier collection commit --crawl {node.keys.crawl_id}" in said
     assert UNDONE in node.owner.ends
 

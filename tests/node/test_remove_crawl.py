@@ -55,7 +55,7 @@ def ended(unique, store, db):
     async def ended(crawl_id="", state="finished", run=NOBODY):
         shape = crawl_settings(CONFIG)
         keys = await enter(store.run, unique, "site", crawl_id, shape, run)
-        db("HSET", keys.meta(), "state", state)
+        db("HSET", keys.meta, "state", state)
         return keys
 
     return ended
@@ -105,8 +105,8 @@ async def test_each_key_that_a_crawl_may_have_goes_and_no_other(
     done = await delete(blocking(), keys)
 
     registry = RegistryKeys(unique)
-    assert everything.new == others | {registry.deleted().encode()}
-    assert set(db("SMEMBERS", registry.crawls())) == {o.encode() for o in OTHERS}
+    assert everything.new == others | {registry.deleted.encode()}
+    assert set(db("SMEMBERS", registry.crawls)) == {o.encode() for o in OTHERS}
     assert done.keys == len(left)
     with pytest.raises(UnknownCrawl):
         stored_crawl(blocking(), unique, crawl_id)
@@ -132,7 +132,7 @@ async def test_deleted_crawl_that_nodes_have_run_leaves_no_keys(
 
     # the number of the next crawl, and nothing of this one
     registry = RegistryKeys(unique)
-    kept = {registry.spider("site").encode(), registry.deleted().encode()}
+    kept = {registry.spider("site").encode(), registry.deleted.encode()}
     assert everything.new == kept
 
 
@@ -170,7 +170,7 @@ async def test_a_deletion_that_is_cut_off_anywhere_can_be_repeated(
         pytest.fail("it never ends")
 
     assert len(set(sizes)) > 5, "it was cut off at many places"
-    assert everything.new == {RegistryKeys(unique).deleted().encode()}
+    assert everything.new == {RegistryKeys(unique).deleted.encode()}
 
 
 async def test_runs_do_not_lead_to_it_any_more_and_its_number_is_not_used_again(
@@ -197,12 +197,12 @@ async def test_crawl_that_has_not_ended_is_not_deleted(ended, blocking, everythi
             await delete(blocking(), keys)
 
         assert everything.now() == before
-        assert db("HGET", keys.meta(), "deleting_ms") is None
+        assert db("HGET", keys.meta, "deleting_ms") is None
 
 
 async def test_crawl_that_is_being_deleted_is_not_joined(ended, blocking, db):
     keys = await ended(state="open")
-    db("HSET", keys.nodes(), "n1", "1 1 0 abc")
+    db("HSET", keys.nodes, "n1", "1 1 0 abc")
     cancel(blocking(), keys)
     with pytest.raises(StoreUnavailable):
         await delete(CutOff(blocking(), 2), keys)
@@ -217,15 +217,15 @@ async def test_a_name_whose_payloads_are_in_the_collection_is_not_given_again(
     keys, settings = CrawlKeys(unique, "news"), {"REDIS_URL": server.url}
     assert await claim(config, settings, keys)
     assert await claim(config, settings, keys), "its node died, and is there again"
-    db("SADD", collection_keys(blocking(), unique).committed(), "news")
+    db("SADD", collection_keys(blocking(), unique).committed, "news")
 
     assert not await claim(config, settings, keys)
-    db("HSET", keys.meta(), "state", "open")
+    db("HSET", keys.meta, "state", "open")
     assert await claim(config, settings, keys), "a node that joins it"
 
 
 def test_a_crawl_of_which_only_the_name_was_left_is_forgotten(blocking, db, unique):
-    db("SADD", RegistryKeys(unique).crawls(), "mine")
+    db("SADD", RegistryKeys(unique).crawls, "mine")
 
     assert blocking().call(forget_call(unique, "mine")) == 1
     assert blocking().call(forget_call(unique, "mine")) == 0

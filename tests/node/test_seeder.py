@@ -70,7 +70,7 @@ def test_a_damaged_partition_is_named_and_nothing_of_it_is_acked(
 def test_a_list_that_is_to_be_loaded_again_begins_with_its_first_line(
     blocking, crawl, db
 ):
-    db("HSET", crawl.meta(), "state", "open")
+    db("HSET", crawl.meta, "state", "open")
     store, lock = blocking(), SeedLock(crawl, "list", "me")
     assert lock.hold(store) == 0
     assert lock.hold(store, 2) == 2
@@ -80,14 +80,14 @@ def test_a_list_that_is_to_be_loaded_again_begins_with_its_first_line(
 
 
 def test_a_list_that_is_loaded_cuts_no_other_ones_time(blocking, crawl, db):
-    db("HSET", crawl.meta(), "state", "open")
+    db("HSET", crawl.meta, "state", "open")
     store = blocking()
     one, other = (SeedLock(crawl, name, name) for name in ("one", "other"))
     one.hold(store)
     other.hold(store)
-    until = db("ZRANGE", crawl.seeding(), 0, -1, "WITHSCORES")
+    until = db("ZRANGE", crawl.seeding, 0, -1, "WITHSCORES")
     store.call(other.done_call())
 
     one_before, other_before = until
-    assert db("ZSCORE", crawl.seeding(), "one") == one_before[1]
-    assert db("ZSCORE", crawl.seeding(), "other") < other_before[1]
+    assert db("ZSCORE", crawl.seeding, "one") == one_before[1]
+    assert db("ZSCORE", crawl.seeding, "other") < other_before[1]

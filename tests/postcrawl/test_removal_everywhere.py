@@ -183,15 +183,15 @@ def test_the_index_leads_to_another_crawl_that_has_the_payload(
     collection, before_files, tmp_path
 ):
     index = collection
-    assert index.hash(index.keys.alldupes())[key(PAGE)] == "crawl-1"
+    assert index.hash(index.keys.alldupes)[key(PAGE)] == "crawl-1"
 
     told = run("remove", *words(index, before_files))
     assert (told["index_entries"], len(told["records"])) == (1, 1)
-    assert index.hash(index.keys.alldupes())[key(PAGE)] == "crawl-1"
+    assert index.hash(index.keys.alldupes)[key(PAGE)] == "crawl-1"
     done = run("remove", *words(index, before_files), "--yes")
 
     assert (done["index_entries"], len(done["records"])) == (1, 1)
-    assert index.hash(index.keys.alldupes()) == {
+    assert index.hash(index.keys.alldupes) == {
         key(PAGE): "crawl-2",
         key(OTHER): "crawl-1",
     }
@@ -213,7 +213,7 @@ def test_a_payload_that_no_other_crawl_has_leaves_the_index(collection, before_f
 
     run("remove", *words(index, before_files), "--yes")
 
-    assert key(PAGE) not in index.hash(index.keys.alldupes())
+    assert key(PAGE) not in index.hash(index.keys.alldupes)
     assert index.run("check")[0] == 0
 
 
@@ -237,23 +237,23 @@ def test_by_a_url_and_of_conditional_requests_it_is_forgotten(collection, before
     past = {"url": TARGET, "crawl": "crawl-1", "original": value}
     other = {"url": f"{TARGET}x", "crawl": "crawl-1", "original": f"{value}".replace(
         f"{TARGET} ", f"{TARGET}x ")}  # fmt: skip
-    index("HSET", index.keys.urls(), "url:1", f"crawl-1 20200101000001 {TARGET} 9")
-    index("HSET", index.keys.urls(), "url:2", "crawl-1 20200101000001 http://c/ 9")
-    index("HSET", index.keys.history(), "url:3", json.dumps(past))
-    index("HSET", index.keys.history(), "url:4", json.dumps(other))
+    index("HSET", index.keys.urls, "url:1", f"crawl-1 20200101000001 {TARGET} 9")
+    index("HSET", index.keys.urls, "url:2", "crawl-1 20200101000001 http://c/ 9")
+    index("HSET", index.keys.history, "url:3", json.dumps(past))
+    index("HSET", index.keys.history, "url:4", json.dumps(other))
 
     done = run("remove", *words(index, before_files), "--yes")
 
     assert done["index_entries"] == 3
-    assert set(index.hash(index.keys.urls())) == {"url:2"}
-    assert set(index.hash(index.keys.history())) == {"url:4"}
+    assert set(index.hash(index.keys.urls)) == {"url:2"}
+    assert set(index.hash(index.keys.history)) == {"url:4"}
 
 
 def test_removal_is_refused_while_a_crawl_of_the_collection_runs(
     collection, before_files
 ):
     index = collection
-    index.store.call(Call.command("SADD", index.keys.uncommitted(), "crawl-3"))
+    index.store.call(Call.command("SADD", index.keys.uncommitted, "crawl-3"))
     was = {path.name: path.read_bytes() for path in before_files.iterdir()}
     entries = index.everything()
 

@@ -208,7 +208,7 @@ def test_every_key_of_a_push_is_in_its_partition(keys, shapes, new_push):
     names = call.parts[3 : 3 + call.parts[2]]
 
     assert len(names) == len(set(names)) > 3
-    assert all(name.startswith(keys.tag + ":") for name in names)
+    assert all(name.startswith(keys.prefix) for name in names)
 
 
 @pytest.mark.parametrize("urls", [1, 3, 10, MAX_URLS])

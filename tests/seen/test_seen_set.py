@@ -38,7 +38,7 @@ def opened(db, crawl):
         shape = json.dumps(crawl_settings(config))
         db(
             "HSET",
-            crawl.meta(),
+            crawl.meta,
             "state",
             "open",
             "spider",
@@ -81,7 +81,7 @@ def test_a_crawl_without_its_settings_is_damaged(blocking, db, crawl):
     with pytest.raises(UnknownCrawl):
         stored_crawl(blocking(), "test", "nowhere")
     for shape in ("", "[]", "{}", "{", '{"FRONTIER_PARTITIONS": 0}'):
-        db("HSET", crawl.meta(), "state", "open", "shape", shape, "schema", SCHEMA)
+        db("HSET", crawl.meta, "state", "open", "shape", shape, "schema", SCHEMA)
 
         with pytest.raises(KeyDamaged, match=rf"{crawl.crawl_id}\S* .* its shape"):
             stored_crawl(blocking(), "test", crawl.crawl_id)

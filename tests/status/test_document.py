@@ -54,7 +54,7 @@ def keys(unique, db, put_crawl):
     shape = json.dumps(crawl_settings(Config(partitions=4)))
     put_crawl(keys, shape=shape, paused="1000 me@here")
     now = int(db("TIME")[0]) * 1000
-    db("HSET", keys.nodes(), "a", f"{now} 1 0 p")
+    db("HSET", keys.nodes, "a", f"{now} 1 0 p")
     report = {name.name: 1 for name in fields(Figures)} | {
         "shares": {"hosts": {"h": [4, 400, 1, 100]}, "mimes": {"text/html": [1] * 4}},
         "host_errors": {"h": {"dns": 1}},
@@ -64,11 +64,11 @@ def keys(unique, db, put_crawl):
         "own": {"CLOSESPIDER_PAGECOUNT": "10"},
         "holds": "0-3",
     }
-    db("HSET", keys.reports(), "a", json.dumps(report))
-    db("HSET", keys.spent(), "pages", 5)
-    db("HSET", keys.controls(), "exclude host h2", "1000 me@here\nyes")
-    db("RPUSH", keys.control_log(), "1 1000 paused me@here\n")
-    db("RPUSH", keys.membership(), "1 1000 joined 1 a")
+    db("HSET", keys.reports, "a", json.dumps(report))
+    db("HSET", keys.spent, "pages", 5)
+    db("HSET", keys.controls, "exclude host h2", "1000 me@here\nyes")
+    db("RPUSH", keys.control_log, "1 1000 paused me@here\n")
+    db("RPUSH", keys.membership, "1 1000 joined 1 a")
     part = keys.partition(1)
     db("HSET", part.lease, "token", 1, "holder", "a")
     db("HSET", part.counts, "ready", 2, "dead", 1, "waiting", 1)
@@ -82,7 +82,7 @@ def keys(unique, db, put_crawl):
     db("HSET", part.hosts, "h", failing.packed())
     db("HSET", part.seen, "buckets", 1, "count", 5)
     db("HSET", keys.partition(2).counts, "ready", "bad")
-    db("ZADD", keys.sites(), now + 5_000, "news", "inf", "old")
+    db("ZADD", keys.sites, now + 5_000, "news", "inf", "old")
     db("HSET", keys.site("news"), "state", "waiting", "round", 3, "items", 9)
     return keys
 
@@ -122,12 +122,12 @@ def test_watch_document_matches_the_schema(keys, blocking, db):
 @pytest.mark.one_server("collections of a cluster have other names")
 def test_an_overview_has_the_collections_that_crawls_joined(keys, blocking, db, unique):
     store, name = blocking(), f"c-{unique}"
-    db("SADD", RegistryKeys(keys.namespace).collections(), name, f"{name}-bad")
+    db("SADD", RegistryKeys(keys.namespace).collections, name, f"{name}-bad")
     within = CollectionKeys(name)
-    db("HSET", within.alldupes(), "d1", "x", "d2", "x")
-    db("SADD", within.committed(), "one")
-    db("HSET", within.allcounts(), "totalUrls", 7, "dupeUrls", 2, "conservedSize", 99)
-    db("SET", CollectionKeys(f"{name}-bad").alldupes(), "no hash")
+    db("HSET", within.alldupes, "d1", "x", "d2", "x")
+    db("SADD", within.committed, "one")
+    db("HSET", within.allcounts, "totalUrls", 7, "dupeUrls", 2, "conservedSize", 99)
+    db("SET", CollectionKeys(f"{name}-bad").alldupes, "no hash")
 
     found = OverviewWatch(store, keys.namespace).look()
 
@@ -144,11 +144,11 @@ def test_an_overview_has_the_pace_of_crawls_and_none_waits_for_ever(
     keys, blocking, db, put_crawl, monkeypatch
 ):
     monkeypatch.setattr("frontier.status.overview.AT_ONCE", 1)
-    (shape,) = db("HMGET", keys.meta(), "shape")
+    (shape,) = db("HMGET", keys.meta, "shape")
     for name in ("site-2", "site-3"):
         other = CrawlKeys(keys.namespace, name)
         put_crawl(other, shape=shape)
-        db("HSET", other.nodes(), "a", "1 1 0 p")
+        db("HSET", other.nodes, "a", "1 1 0 p")
         lately = {
             "pages": 70,
             "errors": 2,
@@ -156,8 +156,8 @@ def test_an_overview_has_the_pace_of_crawls_and_none_waits_for_ever(
             "lately_seconds": 60,
         }
         ran = {"seconds": 7.0, "opened": 5.0}
-        db("HSET", other.reports(), "a", json.dumps({**lately, **ran}))
-    db("HSET", CrawlKeys(keys.namespace, "site-3").meta(), "state", "finished")
+        db("HSET", other.reports, "a", json.dumps({**lately, **ran}))
+    db("HSET", CrawlKeys(keys.namespace, "site-3").meta, "state", "finished")
     now = itertools.count(0, 60)
     watch = OverviewWatch(blocking(), keys.namespace, clock=lambda: next(now))
 

@@ -79,7 +79,7 @@ def a_report(number, **more):
 
 def told(db, keys, reports):
     flat = [x for k, v in reports.items() for x in (k, json.dumps(v))]
-    db("HSET", keys.reports(), *flat)
+    db("HSET", keys.reports, *flat)
 
 
 async def test_the_reports_of_many_nodes_become_one_and_the_totals_stay(
@@ -92,7 +92,7 @@ async def test_the_reports_of_many_nodes_become_one_and_the_totals_stay(
     before = look()
 
     assert await gone.fold() == total - KEPT
-    once = db("HLEN", keys.reports())
+    once = db("HLEN", keys.reports)
     after = look()
     assert await gone.fold() == 0
 
@@ -111,7 +111,7 @@ async def test_sums_are_summed_up_again_as_more_nodes_go(db, keys, gone, look):
         before = look().totals
         await gone.fold()
         assert look().totals == before
-        sizes.append(len(db("HGET", keys.reports(), GONE)))
+        sizes.append(len(db("HGET", keys.reports, GONE)))
 
     assert look().gone == 600 - KEPT
     assert max(sizes) < 1.5 * sizes[0]
@@ -121,7 +121,7 @@ async def test_a_node_that_may_come_back_is_not_summed_up(db, keys, gone, monkey
     monkeypatch.setattr(gone_nodes, "KEPT", 0)
     now = time.time()
     for name in ("lives", "stays"):
-        db("HSET", keys.nodes(), name, "1 1 0 aa")
+        db("HSET", keys.nodes, name, "1 1 0 aa")
     told(
         db,
         keys,
@@ -136,7 +136,7 @@ async def test_a_node_that_may_come_back_is_not_summed_up(db, keys, gone, monkey
 
     assert await gone.fold() == 2
 
-    names = {name.decode() for name in db("HKEYS", keys.reports())}
+    names = {name.decode() for name in db("HKEYS", keys.reports)}
     assert names == {"lives", "stays", "killed", "*"}
 
 
@@ -154,7 +154,7 @@ async def test_a_node_that_came_back_meanwhile_is_not_summed_up(
     monkeypatch.setattr(gone_nodes, "folded", and_then)
 
     assert await gone.fold() == 0
-    assert db("HLEN", keys.reports()) == 2
+    assert db("HLEN", keys.reports) == 2
     assert look().totals.pages == 77_777 + a_report(2)["pages"]
 
 
@@ -176,7 +176,7 @@ async def test_two_nodes_that_sum_up_at_once_count_nothing_twice(
 
 @pytest.mark.parametrize("value", ["", "no json", "[1]", '{"pages": "x"}', "null"])
 async def test_a_sum_that_cannot_be_read_begins_again(db, keys, gone, look, value):
-    db("HSET", keys.reports(), GONE, value)
+    db("HSET", keys.reports, GONE, value)
     told(db, keys, {f"node-{n}": a_report(n) for n in range(KEPT + 3)})
     before = look().totals
 
@@ -197,7 +197,7 @@ async def test_the_sum_can_be_read_however_long_the_names_of_hosts_are(
 
     await gone.fold()
 
-    assert len(db("HGET", keys.reports(), GONE)) <= MAX_JSON
+    assert len(db("HGET", keys.reports, GONE)) <= MAX_JSON
     assert len(look().totals.shares["hosts"]) <= MOST_SHARES + KEPT * 90
     assert look().totals.pages == pages
 
@@ -220,7 +220,7 @@ async def test_totals_keep_counts_of_processes_whose_node_id_is_reused(
     assert before.totals.pages == 133
     assert [one.figures.pages for one in before.nodes] == [3]
     assert await gone.fold() == 2
-    assert set(db("HKEYS", keys.reports())) == {b"a", GONE}
+    assert set(db("HKEYS", keys.reports)) == {b"a", GONE}
     assert look().totals == before.totals
     assert before.gone_lost == look().gone_lost == 1
     assert before.gone == look().gone == 0

@@ -45,7 +45,7 @@ def look(blocking, keys):
 
 def test_the_newest_entry_comes_first(look, db, keys):
     assert look() == ((), 0)
-    db("RPUSH", keys.membership(), "1 1000 joined 1 a", "2 2000 died 0 b.c-d_e")
+    db("RPUSH", keys.membership, "1 1000 joined 1 a", "2 2000 died 0 b.c-d_e")
 
     newest, oldest = look()[0]
     assert newest == MemberEvent(2000, 2, "b.c-d_e", "died")
@@ -54,7 +54,7 @@ def test_the_newest_entry_comes_first(look, db, keys):
 
 @pytest.mark.parametrize("value", GARBAGE)
 def test_malformed_membership_entry_is_skipped_and_counted(look, db, keys, value):
-    db("RPUSH", keys.membership(), "1 1000 joined 1 a", value)
+    db("RPUSH", keys.membership, "1 1000 joined 1 a", value)
 
     assert look() == ((MemberEvent(1000, 1, "a", "joined", 1),), 1)
 
@@ -62,7 +62,7 @@ def test_malformed_membership_entry_is_skipped_and_counted(look, db, keys, value
 def test_a_log_of_another_type_has_no_entries_and_is_not_taken_for_an_empty_one(
     look, db, keys
 ):
-    db("SET", keys.membership(), "x")
+    db("SET", keys.membership, "x")
 
     assert look() == ((), 1)
 
@@ -70,7 +70,7 @@ def test_a_log_of_another_type_has_no_entries_and_is_not_taken_for_an_empty_one(
 def test_a_long_log_is_not_read_whole(look, db, keys):
     for first in range(0, 5000, 1000):
         entries = (f"1 {n} joined 1 a" for n in range(first, first + 1000))
-        db("RPUSH", keys.membership(), *entries)
+        db("RPUSH", keys.membership, *entries)
 
     found, unread = look()
     assert [event.at_ms for event in found] == list(range(4999, 4999 - SHOWN, -1))

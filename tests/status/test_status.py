@@ -110,9 +110,9 @@ def join(db):
 
     def join(keys, node_id, report=None, ago=0, weight=1, own=""):
         beat = int(db("TIME")[0]) * 1000 - ago * 1000
-        db("HSET", keys.nodes(), node_id, f"{beat} {weight} 0{own}")
+        db("HSET", keys.nodes, node_id, f"{beat} {weight} 0{own}")
         if report is not None:
-            db("HSET", keys.reports(), node_id, json.dumps(report))
+            db("HSET", keys.reports, node_id, json.dumps(report))
 
     return join
 
@@ -137,8 +137,8 @@ def test_the_newest_crawl_comes_first_and_a_damaged_one_last(
         found = list_crawls(blocking(), crawl.namespace)
         assert [(c.crawl_id, c.state) for c in found] == listed
         assert newest_crawl(blocking(), crawl.namespace) == newest
-        db("DEL", second.meta())
-        db("SET", second.meta(), "junk")
+        db("DEL", second.meta)
+        db("SET", second.meta, "junk")
         listed = [*listed[1:], ("site-2", "damaged")]
 
 
@@ -166,8 +166,8 @@ def test_only_live_nodes_own_partitions_and_node_states_are_reported(
     join(crawl, "node-1", REPORT)
     join(crawl, "node-10", REPORT, weight=2)
     join(crawl, "node-2", REPORT, ago=60)
-    db("HSET", crawl.reports(), "node-3", json.dumps({**REPORT, "left": True}))
-    db("HSET", crawl.reports(), "node-4", json.dumps(REPORT))
+    db("HSET", crawl.reports, "node-3", json.dumps({**REPORT, "left": True}))
+    db("HSET", crawl.reports, "node-4", json.dumps(REPORT))
     for partition in (0, 299):
         db("HSET", crawl.partition(partition).lease, "token", 1, "holder", "node-1")
 
@@ -242,7 +242,7 @@ def test_total_pace_adds_up_member_nodes_and_skips_invalid_figures(
     join(crawl, "a", {**REPORT, **pace})
     join(crawl, "b", {**REPORT, **pace, "lately": {"pages": 3.0}})
     join(crawl, "c", {**REPORT, **wrong})
-    db("HSET", crawl.reports(), "gone", json.dumps({**REPORT, **pace, "left": True}))
+    db("HSET", crawl.reports, "gone", json.dumps({**REPORT, **pace, "left": True}))
 
     seen = look(crawl)
 
@@ -256,7 +256,7 @@ def test_current_totals_add_up_member_nodes_only(crawl, create, join, look, db):
     create(crawl)
     join(crawl, "a", {**REPORT, **NOW})
     join(crawl, "b", {**REPORT, **NOW, "host_seconds": {"a": [3, 3.0]}}, ago=60)
-    db("HSET", crawl.reports(), "gone", json.dumps({**REPORT, **NOW, "left": True}))
+    db("HSET", crawl.reports, "gone", json.dumps({**REPORT, **NOW, "left": True}))
 
     seen = look(crawl)
 
@@ -330,7 +330,7 @@ def test_the_limit_of_the_sets_is_shown(crawl, create, printed, db):
     create(crawl, shape=json.dumps(crawl_settings(config)))
     db("HSET", crawl.partition(0).seen, "buckets", 1, "count", 5)
     told = {**REPORT, "set_limit_bytes": 60_000_000}
-    db("HSET", crawl.reports(), "a", json.dumps(told), "b", json.dumps(REPORT))
+    db("HSET", crawl.reports, "a", json.dumps(told), "b", json.dumps(REPORT))
 
     assert "of 60.0 MB at most" in printed(crawl)
 
@@ -361,8 +361,8 @@ def test_reports_that_cannot_be_read_and_impossible_names_are_skipped(
     create(crawl)
     join(crawl, "good", REPORT)
     join(crawl, "bad")
-    db("HSET", crawl.reports(), "bad", report, "../x", '{"pages": 1}')
-    db("HSET", crawl.nodes(), "\x1b[2J", "1 1 0", "short", "1", "odd", "x y z")
+    db("HSET", crawl.reports, "bad", report, "../x", '{"pages": 1}')
+    db("HSET", crawl.nodes, "\x1b[2J", "1 1 0", "short", "1", "odd", "x y z")
 
     seen = look(crawl)
 
@@ -437,8 +437,8 @@ def test_limits_are_shown_with_how_far_the_crawl_is(crawl, create, join, look, d
     join(crawl, "b", {**REPORT, "opened": 1010.0, "own": own})
     assert look(crawl).limits == ()
 
-    db("HSET", crawl.spent(), "pages", 250, "active_ms", 90_000, "bytes", 7)
-    db("HSET", crawl.controls(), "set FRONTIER_CRAWL_MAX_BYTES", "1000 me\n70")
+    db("HSET", crawl.spent, "pages", 250, "active_ms", 90_000, "bytes", 7)
+    db("HSET", crawl.controls, "set FRONTIER_CRAWL_MAX_BYTES", "1000 me\n70")
 
     assert look(crawl).limits == (
         LimitProgress("pages", "CLOSESPIDER_PAGECOUNT", 250, 1000, 0.25),
@@ -453,7 +453,7 @@ def test_a_report_says_how_files_of_killed_nodes_are_closed(crawl, create, print
     line = "left open by nodes that were killed: frontier warc repair warcs closes them"
 
     assert line not in printed(crawl, *names)
-    db("HSET", crawl.meta(), "state", "finished")
+    db("HSET", crawl.meta, "state", "finished")
     assert line in printed(crawl, *names)
 
 
@@ -467,5 +467,5 @@ def test_the_lease_of_its_nodes_says_who_is_silent(
     assert [node.state for node in look(crawl).nodes] == ["silent", "live"]
     assert "a is silent: the others take its partitions" in printed(crawl)
 
-    db("HSET", crawl.meta(), "state", "finished")
+    db("HSET", crawl.meta, "state", "finished")
     assert [node.state for node in look(crawl).nodes] == ["silent", "leaving"]

@@ -97,12 +97,12 @@ def test_partitions_are_looked_at_as_often_as_their_number_allows(
 
 
 def test_the_log_of_members_is_read_now_and_then(watch, counted, clock, db, keys):
-    db("RPUSH", keys.membership(), "1 1000 joined 1 a")
+    db("RPUSH", keys.membership, "1 1000 joined 1 a")
     assert [event.what for event in watch.look().membership] == ["joined"]
 
     counted[1].clear()
-    db("RPUSH", keys.membership(), "2 3000 died 0 a", "garbage")
-    db("SET", keys.epoch(), 2)
+    db("RPUSH", keys.membership, "2 3000 died 0 a", "garbage")
+    db("SET", keys.epoch, 2)
     assert len(watch.look().membership) == 1
     assert counted[1]["LRANGE"] == 1  # the log of operators
     clock.now += SLOW_S
@@ -129,7 +129,7 @@ def test_hosts_are_those_with_long_queues_errors_and_long_times(watch, db, keys,
         },
         "host_seconds": {"slow.example": [2, 9.0], "long.example": [1, 0.5]},
     }
-    db("HSET", keys.reports(), "a", json.dumps(report))
+    db("HSET", keys.reports, "a", json.dumps(report))
 
     hosts = {one.host: one for one in watch.look().hosts}
 
@@ -165,7 +165,7 @@ def test_lengths_of_queues_are_as_fresh_as_the_totals_which_are_of_now_at_the_en
     watch.look()
 
     fill(1, "h.example", 5)
-    db("HSET", keys.meta(), "state", state)
+    db("HSET", keys.meta, "state", state)
     clock.now += periods * PARTITIONS / SCANNED_A_SECOND
     found = watch.look()
 
@@ -197,12 +197,12 @@ def test_crawl_with_many_nodes_is_read_at_the_slow_interval(
     monkeypatch.setattr("frontier.status.watch.MANY_NODES", 1)
     told = json.dumps({"opened": 1.0, "seconds": 1.0, "pages": 1})
     for name in ("a", "b"):
-        db("HSET", keys.reports(), name, told)
+        db("HSET", keys.reports, name, told)
     assert watch.look().crawl.totals.pages == 2
 
     clock.now += SLOW_S
     watch.look()
-    db("HSET", keys.reports(), "c", told)
+    db("HSET", keys.reports, "c", told)
 
     clock.now += SLOW_S / 2
     assert watch.look().crawl.totals.pages == 2
@@ -216,7 +216,7 @@ def test_damaged_host_keys_of_a_partition_do_not_break_the_watch(watch, db, keys
     db("ZADD", part.queues, 0, "no name", 0, b"0:\xff\x1b", 0, "0:fine")
     db("SET", part.ready("0:fine"), "no list")
     db("SET", part.hosts, "no hash")
-    db("SET", keys.epoch(), "x")
+    db("SET", keys.epoch, "x")
 
     found = watch.look()
 

@@ -175,13 +175,13 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
 def a_round_is_committed(unique):
     keys = CollectionKeys(unique, tagged=True)
     part = keys.crawl(round_id("crawl-1", 1))
-    names = [keys.committer(), keys.canceled(), keys.committed(), keys.alldupes()]
+    names = [keys.committer, keys.canceled, keys.committed, keys.alldupes]
     names += [keys.crawl("crawl-1"), part]
     setup = [
-        ("SET", keys.committer(), "me"),
-        ("SADD", keys.canceled(), "crawl-0"),
-        ("SADD", keys.committed(), "crawl-0"),
-        ("HSET", keys.alldupes(), "sha-256:1", "crawl-0"),
+        ("SET", keys.committer, "me"),
+        ("SADD", keys.canceled, "crawl-0"),
+        ("SADD", keys.committed, "crawl-0"),
+        ("HSET", keys.alldupes, "sha-256:1", "crawl-0"),
         ("HSET", keys.crawl("crawl-1"), "sha-256:0", "value"),
         ("HSET", part, "sha-256:1", "value", "sha-256:2", "value"),
     ]
@@ -191,7 +191,7 @@ def a_round_is_committed(unique):
 
 def a_round_of_a_site_ends(unique):
     keys = CrawlKeys("test", unique)
-    names = [keys.sites(), keys.site("s")]
+    names = [keys.sites, keys.site("s")]
     site = ["state", "crawling", "want", "active", "round", 1, "wait", 60]
     setup = [
         ("ZADD", names[0], 5, "s"),
@@ -215,8 +215,8 @@ def what_waits_is_hastened(unique):
 
 def the_last_node_leaves(unique):
     crawl = CrawlKeys("test", unique)
-    names = [crawl.nodes(), crawl.epoch(), crawl.reports(), crawl.meta()]
-    names += [crawl.order("a"), crawl.membership(), crawl.hints("a")]
+    names = [crawl.nodes, crawl.epoch, crawl.reports, crawl.meta]
+    names += [crawl.order("a"), crawl.membership, crawl.hints("a")]
     setup = [
         ("HSET", names[0], "a", "1 1 0"),
         ("SET", names[1], 1),

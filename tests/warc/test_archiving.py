@@ -46,13 +46,13 @@ def test_collections_may_be_on_a_server_of_their_own(
         return stored.result()
 
     assert asyncio.run(crawl("one")).original is None
-    assert ask("SMEMBERS", keys.uncommitted()) == {b"one"}
+    assert ask("SMEMBERS", keys.uncommitted) == {b"one"}
     # Its last node died. That it has ended is told by the store of the crawls.
-    db("HSET", CrawlKeys(unique, "one").meta(), "state", "finished")
+    db("HSET", CrawlKeys(unique, "one").meta, "state", "finished")
     assert asyncio.run(crawl("two")).original.crawl_id == "one"
 
-    assert ask("SMEMBERS", keys.committed()) == {b"one"}
-    assert ask("HLEN", keys.alldupes()) == 1
+    assert ask("SMEMBERS", keys.committed) == {b"one"}
+    assert ask("HLEN", keys.alldupes) == 1
     assert not db("KEYS", f"{unique}*")
 
 

@@ -39,7 +39,7 @@ def test_an_entry_is_for_its_crawl_until_that_is_committed(
 
     assert history("crawl").lookup(past.url) == past
     assert history("other").lookup(past.url) is None
-    db("SADD", keys_of(unique).committed(), "crawl")
+    db("SADD", keys_of(unique).committed, "crawl")
     found = history("other").lookup(past.url)
     assert (found, found.original.minted) == (past, True)
     assert history("other").lookup(past.url + "x") is None
@@ -72,7 +72,7 @@ def test_only_a_get_with_a_validator_is_remembered(write):
 def test_invalid_history_entry_is_ignored(history, write, db, keys_of, unique, change):
     past = write(an_exchange(response_head=HEAD))
     history("crawl").add([past])
-    key = keys_of(unique).history()
+    key = keys_of(unique).history
     [(field, value)] = [(f, db("HGET", key, f)) for f in db("HKEYS", key)]
     db("HSET", key, field, json.dumps({**json.loads(value), **change}))
 

@@ -94,7 +94,7 @@ def test_revisit_of_a_record_by_another_tool_names_no_record_id(
     crawls, db, keys_of, unique
 ):
     [(first, _)] = crawls("c", an_exchange(0))
-    db("DEL", keys_of(f"{unique}a").minted())
+    db("DEL", keys_of(f"{unique}a").minted)
 
     [(at, headers)] = crawls("d", an_exchange(1))
 
@@ -142,7 +142,7 @@ def test_an_original_with_another_digest_is_found_by_that(crawls, match):
 
 def test_invalid_url_index_entry_is_ignored(crawls, db, keys_of, unique):
     crawls("c", an_exchange(0), match=Match.URL)
-    key = keys_of(f"{unique}a").urls()
+    key = keys_of(f"{unique}a").urls
     for value in (b"c", b"c x y z", b"\xff 20260101000000 u 1", b"c 1 2 3 4 5"):
         for field in db("HKEYS", key):
             db("HSET", key, field, value)

@@ -110,28 +110,28 @@ def test_running_callback_is_noted_once_per_ended_process(start, db, crawl):
 
         said = node.said()
         assert said.endswith(f"node node-1 has ended in the callback of {URL}\n")
-        assert db("HGET", crawl.ended(), node.name) == b"3 5 1"
-        assert db("HLEN", crawl.ended()) == count
-    assert db("TTL", crawl.ended()) > 80_000
+        assert db("HGET", crawl.ended, node.name) == b"3 5 1"
+        assert db("HLEN", crawl.ended) == count
+    assert db("TTL", crawl.ended) > 80_000
 
 
 def test_deleted_crawl_gets_no_note_of_an_ended_node(start, db, crawl):
     node = start()
-    db("DEL", crawl.meta())
+    db("DEL", crawl.meta)
     node.die()
     assert node.said()
-    assert not db("EXISTS", crawl.ended())
+    assert not db("EXISTS", crawl.ended)
 
 
 def test_a_key_that_cannot_be_written_is_named_in_place_of_the_note(start, db, crawl):
     node = start()
-    db("SET", crawl.ended(), "not a hash")
+    db("SET", crawl.ended, "not a hash")
 
     node.die()
 
     said = node.said()
     assert f"has ended in the callback of {URL}; " in said
-    assert crawl.ended() in said
+    assert crawl.ended in said
 
 
 BESIDE = """

@@ -223,7 +223,7 @@ class Rebuild:
         return self.outcome
 
     def _begin(self) -> None:
-        meta = self._keys.meta()
+        meta = self._keys.meta
         state, born, schema = self._store.command(
             "HMGET", meta, "state", "born", "schema"
         )
@@ -239,7 +239,7 @@ class Rebuild:
             spider = self._header.spider
             self._store.call(open_call(self._keys, shape, spider, self._job))
             self._store.command("HSET", meta, *facts)
-            registry = RegistryKeys(self._keys.namespace).crawls()
+            registry = RegistryKeys(self._keys.namespace).crawls
             self._store.command("SADD", registry, self._keys.crawl_id)
         elif state != REBUILDING.encode():
             if not lost_partitions(self._store, self._keys, self._partitions):
@@ -274,7 +274,7 @@ class Rebuild:
             calls.append(Call.command("HSETNX", registry, "open", name))
             own = "free" if self._job is None else f"crawl:{self._job.id}"
             calls.append(Call.command("HSETNX", registry, own, name))
-        meta = self._keys.meta()
+        meta = self._keys.meta
         if self._done_in:  # journals do not say what became of a request
             calls.append(Call.command("HSET", meta, "fetched", 1))
         calls += [
@@ -283,7 +283,7 @@ class Rebuild:
         ]
         self._store.run(calls)
         # Last, and on its own: on a cluster the calls of one run have no order.
-        self._store.command("HSET", self._keys.meta(), "state", "open")
+        self._store.command("HSET", self._keys.meta, "state", "open")
 
     def _counted(self, what: str) -> int:
         calls = [

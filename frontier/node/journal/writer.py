@@ -256,8 +256,8 @@ async def refuse_lost(run: Run, directory: Path, keys: CrawlKeys) -> None:
     others = await asyncio.to_thread(others_of, directory, keys)
     if not others:
         return
-    deleted = RegistryKeys(keys.namespace).deleted()
-    exists = Call.command("EXISTS", keys.meta())
+    deleted = RegistryKeys(keys.namespace).deleted
+    exists = Call.command("EXISTS", keys.meta)
     is_there, *gone = await run(
         [exists, *(Call.command("SISMEMBER", deleted, born) for born in others)]
     )

@@ -117,7 +117,7 @@ def test_the_addresses_that_its_seeds_spell_are_allowed_though_all_are_done(lost
     lost.write("one", seed, acked(seed), link, pushed("l", url="http://10.0.0.1/"))
     lost.rebuild()
 
-    said = [name for name in db("HKEYS", lost.keys.meta()) if b"address:" in name]
+    said = [name for name in db("HKEYS", lost.keys.meta) if b"address:" in name]
     assert said == [b"address:loopback"]
 
 
@@ -271,7 +271,7 @@ def test_skipped_journal_entry_sets_the_exit_code_but_a_torn_end_does_not(
 
 
 def test_nodes_join_what_was_rebuilt_and_only_what_broke_off_is_made_again(lost, db):
-    meta, every = lost.keys.meta(), [pushed(f"page-{n}") for n in range(10)]
+    meta, every = lost.keys.meta, [pushed(f"page-{n}") for n in range(10)]
     lost.write("a", *every, acked(every[0]))
     lost.rebuild()
 
@@ -297,17 +297,17 @@ def test_a_crawl_that_was_lost_or_part_of_it_is_open_when_it_is_whole(lost, db, 
     lost.write("a", pushed("two"), acked(pushed("two")))
     if partly:
         lost.rebuild()
-        db("DEL", *db("KEYS", lost.keys.partition(1).tag + "*"))
+        db("DEL", *db("KEYS", lost.keys.partition(1).prefix + "*"))
     states, told = [], []
 
     def progress(count):
         told.append(count)
-        states.append(db("HGET", lost.keys.meta(), "state"))
+        states.append(db("HGET", lost.keys.meta, "state"))
 
     Rebuild(lost.store, lost.namespace, "site-7", [directory]).run(progress)
     assert told == [1, 2, 3, 4, 5, 6]
     assert set(states) == {REBUILDING.encode()}
-    assert db("HMGET", lost.keys.meta(), "state", "fetched") == [b"open", b"1"]
+    assert db("HMGET", lost.keys.meta, "state", "fetched") == [b"open", b"1"]
     assert (lost.scan(0).ready, lost.scan(1).ready) == (1, 1)
 
 
@@ -332,7 +332,7 @@ def test_journals_of_several_crawls_of_one_name_are_not_mixed(lost, db):
     outcome = lost.rebuild(born=BORN)
     assert (outcome.journals, outcome.ready, outcome.done) == (1, 1, 1)
     assert outcome.born == BORN
-    assert db("HGET", lost.keys.meta(), "born") == BORN.encode()
+    assert db("HGET", lost.keys.meta, "born") == BORN.encode()
 
 
 def test_forced_push_in_two_journals_is_queued_once(lost, db):
