@@ -42,7 +42,7 @@ from frontier.seen.recent import Recent
 from frontier.session.launch import developing, fail_program, server_of
 from frontier.session.session import session_of
 from frontier.store.address import address_of
-from frontier.store.client import BlockingStore, Call, check_server, given
+from frontier.store.client import BlockingStore, Call, at_once, check_server, given
 from frontier.store.embedded import EmbeddedStore
 from frontier.store.outage_retry import pauses
 from frontier.urls.fingerprint import seen_hash
@@ -177,12 +177,7 @@ class BlockingSeenTest:
         shape["FRONTIER_QUEUE_KEY"] = crawls.BY_FINGERPRINT
         namespace = self._config.namespace
         entering = crawls.enter(run, namespace, self._spider, self.crawl_id, shape)
-        try:
-            entering.send(None)  # it runs to its end, as nothing in it suspends
-        except StopIteration as returned:
-            self._pusher = Pusher(returned.value, self._tiers)
-        if self._pusher is None:
-            raise RuntimeError("a store that blocks has been waited for")
+        self._pusher = Pusher(at_once(entering), self._tiers)
         return self._pusher
 
 

@@ -20,7 +20,14 @@ import contextlib
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextvars import ContextVar
 from inspect import signature
 from typing import Any
@@ -50,7 +57,7 @@ from frontier.store.address import (
     malformed,
     primary_of,
 )
-from frontier.store.calls import Argument, Call, Copies
+from frontier.store.calls import Argument, Call, Copies, T
 from frontier.store.cluster_router import Batch, Outcome, Router
 from frontier.store.damage import damaged, is_damage, type_calls
 
@@ -135,8 +142,6 @@ class Store:
         self.alone = self._router.alone
         """Whether keys of several hash slots may meet in one call."""
         self._runs: dict[Server, bytes] = {}
-        self.changes = 0
-        """How often a server took another's place, or was started again."""
         self.watched = False
         """Whether the first call after such a change fails."""
         servers.check = self._check
@@ -162,9 +167,14 @@ class Store:
         address = address_of(settings, timeout)
         return cls(_Servers(address, timeout, asynchronous=True, retry=once))
 
+    @property
+    def changes(self) -> int:
+        """How often a server took another's place, or was started again."""
+        return self._router.changes
+
     def doubt(self) -> None:
         """Count the servers as changed: they have lost something that they had."""
-        self.changes += 1
+        self._router.changes += 1
 
     async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Send *calls* together and return their replies.
@@ -177,29 +187,24 @@ class Store:
             StoreRefused: It answered one of the calls with an error.
             KeyDamaged: It answered with an error about a value.
         """
-        began = self.changes
+        began = self._router.changes
         _began.set(began)
-        run = self._router.run(calls)
-        outcomes: list[Outcome] | None = None
-        replaced = self._router.replaced
+        copies = self.copies if copied else NO_COPIES
+
+        async def send(batches: Sequence[Batch]) -> list[Outcome]:
+            if self.watched and self._router.changes != began:
+                raise redis.exceptions.ConnectionError(CHANGED)
+            if len(batches) == 1:
+                return [await self._servers.ask(batches[0], copies)]
+            asking = (self._servers.ask(batch, copies) for batch in batches)
+            return await asyncio.gather(*asking)
+
         try:
-            while True:
-                wanted = next(run) if outcomes is None else run.send(outcomes)
-                if self._router.replaced != replaced:
-                    replaced = self._router.replaced
-                    self.changes += 1
-                    if self.watched:
-                        raise redis.exceptions.ConnectionError(CHANGED)
-                if isinstance(wanted, float):
-                    await asyncio.sleep(wanted)
-                    outcomes = []
-                else:
-                    outcomes = await self._send_all(wanted, copied=copied)
-        except StopIteration as end:
-            self._require_unchanged(began, end.value)
-            replies, bad = _checked(end.value, self.where, calls)
+            found = await self._router.run(calls, send, asyncio.sleep)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
+        self._require_unchanged(began, found)
+        replies, bad = _checked(found, self.where, calls)
         for place in bad:
             types = await self.run(type_calls(calls[place]))
             raise damaged(self.where, calls[place], str(replies[place]), types)
@@ -208,9 +213,11 @@ class Store:
     def _require_unchanged(self, began: int, replies: Sequence[Any]) -> None:
         """Raise if the store has changed since *began*; note it of these *replies*."""
         if any(isinstance(one, DEMOTED) for one in replies):
-            self.changes += 1  # when it is a primary again, it has what its primary had
-        elif self.watched and self.changes != began:  # it is not the one that replied
-            raise StoreUnavailable(self.where, CHANGED) from None
+            self.doubt()  # when it is a primary again, it has what its primary had
+        elif (
+            self.watched and self._router.changes != began
+        ):  # it is not the one that replied
+            raise StoreUnavailable(self.where, CHANGED)
 
     async def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
@@ -306,29 +313,12 @@ class Store:
         run = found[1] if found else b""
         if self._runs.setdefault(server, run) != run:
             self._runs[server] = run
-            self.changes += 1
+            self.doubt()
             if self._servers.has_sentinel:
                 pool = self._servers.client(server).connection_pool
                 leave_others(pool, (connection.host, connection.port))
         if self.watched and self.changes != _began.get():
             raise redis.exceptions.ConnectionError(CHANGED)
-
-    async def _send_all(
-        self, batches: Sequence[Batch], *, copied: bool
-    ) -> list[Outcome]:
-        if len(batches) == 1:
-            return [await self._ask(batches[0], copied=copied)]
-        asking = (self._ask(batch, copied=copied) for batch in batches)
-        return await asyncio.gather(*asking)
-
-    async def _ask(self, batch: Batch, *, copied: bool) -> Outcome:
-        copies = self.copies if copied else NO_COPIES
-        pipeline = self._servers.pipeline(batch, copies)
-        try:
-            replies = await pipeline.execute(raise_on_error=False)
-        except UNAVAILABLE as error:
-            return _located(self._servers.explained(error), batch.server)
-        return _complete(batch, replies, copies)
 
 
 class BlockingStore:
@@ -409,20 +399,11 @@ class BlockingStore:
             self._leaves = False
             for client in self._servers.clients:
                 client.connection_pool.disconnect(inuse_connections=False)
-        run = self._router.run(calls)
-        outcomes: list[Outcome] | None = None
         try:
-            while True:
-                wanted = next(run) if outcomes is None else run.send(outcomes)
-                if isinstance(wanted, float):
-                    time.sleep(wanted)
-                    outcomes = []
-                else:
-                    outcomes = [self._send(batch) for batch in wanted]
-        except StopIteration as end:
-            return _checked(end.value, self.where, calls)
+            found = at_once(self._router.run(calls, self._send, _pause))
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
+        return _checked(found, self.where, calls)
 
     def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
@@ -460,13 +441,22 @@ class BlockingStore:
         for client in self._servers.clients:
             client.close()
 
-    def _send(self, batch: Batch) -> Outcome:
-        pipeline = self._servers.pipeline(batch, self.copies)
-        try:
-            replies = pipeline.execute(raise_on_error=False)
-        except UNAVAILABLE as error:
-            return _located(self._servers.explained(error), batch.server)
-        return _complete(batch, replies, self.copies)
+    async def _send(self, batches: Sequence[Batch]) -> list[Outcome]:
+        return [await self._servers.ask(batch, self.copies) for batch in batches]
+
+
+async def _pause(seconds: float) -> None:
+    time.sleep(seconds)  # noqa: ASYNC251 (in a thread of its own, or a command)
+
+
+def at_once(doing: Coroutine[Any, Any, T]) -> T:
+    """The result of *doing*, in which nothing suspends: it blocks instead."""
+    try:
+        doing.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("what blocks has been waited for")
 
 
 class _Servers:
@@ -481,6 +471,7 @@ class _Servers:
         **chosen: Any,
     ) -> None:
         self.address = address
+        self._is_async = asynchronous
         self._cls: Any = redis.asyncio.Redis if asynchronous else redis.Redis
         self._chosen = {"decode_responses": False, **chosen}
         self.repeats = 0
@@ -525,12 +516,21 @@ class _Servers:
             self._made[server] = self._make(self.address, server)
         return self._made[server]
 
-    def pipeline(self, batch: Batch, copies: Copies) -> Any:
-        """A pipeline that sends *batch*, and waits for *copies* of it."""
+    async def ask(self, batch: Batch, copies: Copies) -> Outcome:
+        """The replies to *batch*, once there are *copies* of what it has written."""
         pipeline = self.client(batch.server).pipeline(transaction=False)
         for parts in (*batch.commands, *copies.after(batch.commands)):
             pipeline.execute_command(*parts)
-        return pipeline
+        try:
+            replies = pipeline.execute(raise_on_error=False)
+            if self._is_async:
+                replies = await replies
+        except UNAVAILABLE as error:
+            return _located(self.explained(error), batch.server)
+        count = len(batch.commands)
+        if replies[count:] and (lacking := copies.lacking(replies[count:])):
+            return _located(redis.exceptions.ConnectionError(lacking), batch.server)
+        return replies[:count]  # type: ignore[no-any-return]
 
     @property
     def has_sentinel(self) -> bool:
@@ -560,7 +560,6 @@ class _Servers:
 
     def _make(self, address: Address, server: Server) -> Any:
         params = {**_NO_NOTICES, **address.params, **self._chosen}
-        is_async = self._cls is redis.asyncio.Redis
 
         async def connected(connection: Any) -> None:
             if self.check is None:
@@ -573,9 +572,9 @@ class _Servers:
             connection.on_connect()
             self._has_connected = True
 
-        params["redis_connect_func"] = connected if is_async else connected_here
+        params["redis_connect_func"] = connected if self._is_async else connected_here
         if address.kind == SENTINEL:
-            asking = self._asking if is_async else None
+            asking = self._asking if self._is_async else None
             found = primary_of(address, params, self._cls, asking)
             client, self._sentinels = found
             return client
@@ -650,14 +649,6 @@ def _located(error: BaseException, server: Server) -> BaseException:
                 f"{server[0]}:{server[1]}: {error or type(error).__name__}"
             )
     return error
-
-
-def _complete(batch: Batch, replies: list[Any], copies: Copies) -> Outcome:
-    """The replies to *batch* itself; or an error if *copies* are missing."""
-    count = len(batch.commands)
-    if replies[count:] and (lacking := copies.lacking(replies[count:])):
-        return _located(redis.exceptions.ConnectionError(lacking), batch.server)
-    return replies[:count]
 
 
 def _where(client: redis.Redis | redis.asyncio.Redis) -> str:

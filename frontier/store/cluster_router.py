@@ -1,8 +1,7 @@
 """Which server gets which call, and what is sent again: no I/O of its own.
 
-`Router.run` is a generator: it yields what is to be sent where, and is told what came
-back; so the event loop and threads share it. For one server, or the primary that
-Sentinel names, it is a router with a single place.
+`Router.run` is told how to send and how to wait, in the event loop or in a thread. For
+one server, or the primary that Sentinel names, it is a router with a single place.
 
 What always holds:
 
@@ -30,14 +29,16 @@ from frontier.store.calls import EVERYWHERE, Argument, Call
 from frontier.store.scripts import SCRIPTS
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from frontier.store.address import Server
 
 Parts: TypeAlias = tuple[Argument, ...]
 Outcome: TypeAlias = list[Any] | BaseException
 """The replies to a batch, including errors; or why there are none."""
-Run: TypeAlias = "Generator[list[Batch] | float, list[Outcome], list[Any]]"
+Send: TypeAlias = "Callable[[list[Batch]], Awaitable[list[Outcome]]]"
+"""Gives for each batch its replies, including errors, or the error that kept it from
+being answered."""
 
 SLOTS = 16_384
 REDIRECTS = 4
@@ -88,11 +89,11 @@ class Router:
         self._named: Server | None = None
         """The server that the last MOVED named: it knows the new layout, when others
         may not yet."""
-        self.replaced = 0
+        self.changes = 0
         """How often another server was found to have slots of one that did not answer,
         or all slots of one that did: that is a replica now (``CLUSTER FAILOVER
         TAKEOVER``), and its last writes may be lost. A slot that moves takes its keys
-        along."""
+        along. A `Store` counts more here."""
         self.alone = alone
         """Whether there is one place, where keys of several slots may meet."""
 
@@ -107,21 +108,27 @@ class Router:
         """The server that has *key*, as far as known."""
         return self.seeds[0] if self.alone else self._owners[key_slot(key.encode())]
 
-    def run(self, calls: Sequence[Call]) -> Run:
-        """Yield batches, or seconds to wait; return the replies to *calls*.
+    async def run(
+        self,
+        calls: Sequence[Call],
+        send: Send,
+        wait: Callable[[float], Awaitable[object]],
+    ) -> list[Any]:
+        """Have *calls* sent, and return their replies.
 
-        For each batch, its replies are sent in, including errors, or the error that
-        kept it from being answered, which is raised again.
+        Raises:
+            Exception: The error that kept a batch from being answered.
         """
         answers: list[list[Any]] = [[] for _ in calls]
         if self._stale and calls:
-            yield from self._look()
+            await self._look(send)
         if (
             self.alone  # as mostly; then all goes in one batch, unless scripts lack
             and calls
             and (self.seeds[0] in self._ready or not any(one.script for one in calls))
         ):
-            (outcome,) = yield [Batch(self.seeds[0], [call.parts for call in calls])]
+            alone = Batch(self.seeds[0], [call.parts for call in calls])
+            (outcome,) = await send([alone])
             if isinstance(outcome, BaseException):
                 self._distrust(self.seeds[0])
                 raise outcome
@@ -133,7 +140,7 @@ class Router:
         rounds, pause, deadline = 0, FIRST_PAUSE, time.monotonic() + PATIENCE
         while jobs:
             again = []
-            for job, reply, server in (yield from self._send(jobs)):
+            for job, reply, server in await self._send(jobs, send):
                 if self._goes_again(job, reply, server):
                     again.append(job)
                 else:
@@ -145,10 +152,10 @@ class Router:
                     for job in jobs:
                         answers[job.index].append(job.refused)
                     break
-                yield pause
+                await wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             if self._stale and jobs:
-                yield from self._look()
+                await self._look(send)
         return [
             merged(call.name, found) for call, found in zip(calls, answers, strict=True)
         ]
@@ -168,9 +175,9 @@ class Router:
                 jobs.append(_Job(index, call, slot))
         return jobs
 
-    def _send(
-        self, jobs: Sequence[_Job]
-    ) -> Generator[list[Batch], list[Outcome], list[tuple[_Job, Any, Server]]]:
+    async def _send(
+        self, jobs: Sequence[_Job], send: Send
+    ) -> list[tuple[_Job, Any, Server]]:
         groups: dict[Server, list[_Job]] = {}
         nobodys = []
         for job in jobs:
@@ -185,7 +192,7 @@ class Router:
             found.append((job, down, self.seeds[0]))
         if not groups:
             return found
-        outcomes = yield [self._batch(*group) for group in groups.items()]
+        outcomes = await send([self._batch(*group) for group in groups.items()])
         failure = None
         for (server, group), outcome in zip(groups.items(), outcomes, strict=True):
             if isinstance(outcome, BaseException):
@@ -241,7 +248,7 @@ class Router:
         self._ready.discard(server)
         self._suspects[server] = time.monotonic()
 
-    def _look(self) -> Generator[list[Batch], list[Outcome], None]:
+    async def _look(self, send: Send) -> None:
         """Ask one server after another for the layout, the silent ones last."""
         failure: BaseException | None = None
         named, self._named = self._named, None
@@ -250,13 +257,13 @@ class Router:
             key=lambda one: self._suspects.get(one, 0.0),
         )
         for server in dict.fromkeys([*([named] if named else []), *every]):
-            (outcome,) = yield [Batch(server, [LAYOUT])]
+            (outcome,) = await send([Batch(server, [LAYOUT])])
             if not isinstance(outcome, BaseException) and isinstance(outcome[0], list):
                 found = _layout(outcome[0], server)
                 pairs = set(zip(self._owners, found, strict=True))
                 left = {old for old, _ in pairs if old} - {new for _, new in pairs}
                 if left or any(o in self._suspects and o != new for o, new in pairs):
-                    self.replaced += 1
+                    self.changes += 1
                 self._owners = found
                 self._suspects.pop(server, None)
                 self._stale = False

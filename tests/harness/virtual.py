@@ -409,16 +409,20 @@ class SimStore(Store):
         made.known = cls.server.run
         return made
 
+    def __init__(self, servers):
+        super().__init__(servers)
+        servers.ask = self._ask
+
     async def pulse(self, silence, on_silent):
         """Ask no server whether it lives: each call has an end."""
 
-    async def _ask(self, batch, *, copied):
+    async def _ask(self, batch, copies):
         loop, server, process = asyncio.get_running_loop(), self.server, NODE.get()
         if loop.over:
             return redis.exceptions.ConnectionError("the trial is over")
         if self.known != server.run:
             self.known = server.run
-            self.changes += 1
+            self.doubt()
         if self.watched and self.changes != client._began.get():
             return redis.exceptions.ConnectionError(client.CHANGED)
         reply = loop.create_future()
