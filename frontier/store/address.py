@@ -29,11 +29,8 @@ from urllib.parse import parse_qsl
 
 import redis
 import redis.asyncio
-import redis.asyncio.retry
 import redis.asyncio.sentinel
-import redis.backoff
 import redis.exceptions
-import redis.retry
 import redis.sentinel
 from redis.connection import parse_url
 
@@ -242,7 +239,6 @@ def primary_of(
     """
     asynchronous = cls is redis.asyncio.Redis
     module: Any = redis.asyncio.sentinel if asynchronous else redis.sentinel
-    retry: Any = redis.asyncio.retry if asynchronous else redis.retry
     theirs = {
         name: value
         for name, value in params.items()
@@ -250,7 +246,7 @@ def primary_of(
     }
     for name in ("socket_timeout", "socket_connect_timeout"):
         theirs[name] = _least(theirs.get(name), SENTINEL_TIMEOUT)
-    theirs["retry"] = retry.Retry(redis.backoff.NoBackoff(), 0)
+    theirs["retry"] = params["retry"]
     if asking is not None:
         theirs["redis_connect_func"] = asking
     theirs |= params.pop("sentinel_kwargs", None) or {}

@@ -77,7 +77,7 @@ DEMOTED = redis.exceptions.ReadOnlyError
 """How a server says that it is a replica. It may be one for a while without a restart,
 and without closing its connections."""
 REPEATS = 5
-"""How often a `BlockingStore` asks a cluster, or Sentinel's primary, again."""
+"""How often a `BlockingStore` asks again."""
 FIRST_REPEAT = 0.1
 _READ_ONLY = re.compile(r"(^|-)(MISCONF|NOREPLICAS|READONLY) ")
 """How a server says that it writes nothing now, also from within a script: its disk is
@@ -162,10 +162,7 @@ class Store:
         Raises:
             ConfigurationError: No client can be made from them.
         """
-        # A client that repeats calls without an answer would reserve URLs twice.
-        once = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
-        address = address_of(settings, timeout)
-        return cls(_Servers(address, timeout, asynchronous=True, retry=once))
+        return cls(_Servers(address_of(settings, timeout), asynchronous=True))
 
     @property
     def changes(self) -> int:
@@ -328,8 +325,10 @@ class BlockingStore:
     for calls that may happen twice.
     """
 
-    def __init__(self, servers: _Servers) -> None:
+    def __init__(self, servers: _Servers, repeats: int, repeat_for: float) -> None:
+        """*repeat_for* is after how many seconds a call is not repeated any more."""
         self._servers = servers
+        self._repeats, self._repeat_for = repeats, repeat_for
         self._router = servers.router
         self.alone, self.where = self._router.alone, servers.where
         self.copies = Copies()
@@ -357,9 +356,8 @@ class BlockingStore:
 
         Without *repeats* a call that is not answered fails at once.
         """
-        servers = _Servers(address, timeout, asynchronous=False)
-        servers.repeats *= repeats
-        return cls(servers)
+        servers = _Servers(address, asynchronous=False)
+        return cls(servers, REPEATS if repeats else 0, timeout or math.inf)
 
     def run(self, calls: Sequence[Call], *, tolerant: bool = False) -> list[Any]:
         """Send *calls* together and return their replies; see `Store.run`.
@@ -378,14 +376,14 @@ class BlockingStore:
 
     def _repeated(self, calls: Sequence[Call]) -> tuple[list[Any], list[int]]:
         began = time.monotonic()
-        for repeat in range(self._servers.repeats):
+        for repeat in range(self._repeats):
             try:
                 return self._run(calls)
             except StoreFull:
                 break
             except StoreUnavailable:
                 self.leave()  # another server may be the one to ask
-                if time.monotonic() - began >= self._servers.repeat_for:
+                if time.monotonic() - began >= self._repeat_for:
                     raise
                 time.sleep(FIRST_REPEAT * 2**repeat)
         return self._run(calls)
@@ -462,27 +460,15 @@ def at_once(doing: Coroutine[Any, Any, T]) -> T:
 class _Servers:
     """A client for each server, made when it is first asked for."""
 
-    def __init__(
-        self,
-        address: Address,
-        timeout: float | None,
-        *,
-        asynchronous: bool,
-        **chosen: Any,
-    ) -> None:
+    def __init__(self, address: Address, *, asynchronous: bool) -> None:
         self.address = address
         self._is_async = asynchronous
         self._cls: Any = redis.asyncio.Redis if asynchronous else redis.Redis
-        self._chosen = {"decode_responses": False, **chosen}
-        self.repeats = 0
-        """How often a blocking call is repeated here, and not by redis-py.
-
-        Redis-py would ask the same server again, where another one may answer.
-        """
-        self.repeat_for = math.inf
-        """Seconds after which it is not repeated any more."""
-        if (address.kind or timeout) and not asynchronous:
-            self._repeat_here(timeout)
+        # Redis-py would ask the same server again, where another one may answer; and a
+        # client that repeats calls without an answer would reserve URLs twice.
+        retry: Any = redis.asyncio.retry if asynchronous else redis.retry
+        once = retry.Retry(redis.backoff.NoBackoff(), 0)
+        self._chosen = {"decode_responses": False, "retry": once}
         self._made: dict[Server, Any] = {}
         self.check: Callable[[Server, Any], Awaitable[None]] | None = None
         """Called with each new connection; for the event loop only."""
@@ -502,13 +488,6 @@ class _Servers:
         pool = first.connection_pool
         self._speaks_tls = issubclass(pool.connection_class, _TLS)
         self._has_certificate = pool.connection_kwargs.get("ssl_certfile")
-
-    def _repeat_here(self, timeout: float | None) -> None:
-        """Repeat blocking calls here, unless the address says how often to retry."""
-        if "retry" not in self.address.params:
-            self.repeats = REPEATS
-            self.repeat_for = timeout or math.inf
-            self._chosen["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
 
     def client(self, server: Server) -> Any:
         """The client of *server*."""

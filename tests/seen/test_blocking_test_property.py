@@ -21,6 +21,7 @@ from frontier.errors import StoreUnavailable
 from frontier.queue.push import FORCE, MARK, TEST, Push, Pusher
 from frontier.seen.config import seen_config
 from frontier.settings.config import Config
+from frontier.store.address import address_of
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.fingerprint import seen_hash
@@ -220,8 +221,8 @@ def durable(shared_server):
 @pytest.fixture(scope="module")
 def careful(durable):
     """Stores that never repeat by themselves what was not answered."""
-    given = {"REDIS_URL": durable.url, "REDIS_PARAMS": {"retry": None}}
-    made = [BlockingStore.from_settings(given) for _ in range(CLIENTS)]
+    address = address_of({"REDIS_URL": durable.url})
+    made = [BlockingStore.at(address, repeats=False) for _ in range(CLIENTS)]
     yield made
     for store in made:
         store.close()

@@ -9,7 +9,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.store.address import Watch
+from frontier.store.address import Watch, address_of
 from frontier.store.client import CHANGED, HERE, BlockingStore, Call, Store
 from frontier.store.keys import CollectionKeys, CrawlKeys, round_id
 from tests.topologies import (
@@ -269,8 +269,7 @@ def test_a_user_with_a_password_is_let_in(primaries, unique):
     assert "s3cret" not in store.where
 
     wrong = settings["REDIS_URL"].replace("s3cret", "wrong")
-    params = {"retry": None}
-    store = BlockingStore.from_settings({"REDIS_URL": wrong, "REDIS_PARAMS": params})
+    store = BlockingStore.at(address_of({"REDIS_URL": wrong}), repeats=False)
     with contextlib.closing(store), pytest.raises(StoreUnavailable) as caught:
         store.call(Call.command("INCR", unique))
     assert "wrong" not in str(caught.value)
