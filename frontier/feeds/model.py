@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from frontier.errors import InvalidURL
-from frontier.settings.values import seconds_of, shown
+from frontier.settings.values import duration, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,8 +31,7 @@ T = TypeVar("T")
 
 LEAST_WAIT_S = 1
 """With no wait at all a site would be asked without a pause."""
-_DAYS = 366
-MOST_WAIT_S = _DAYS * 86_400
+MOST_WAIT_S = 366 * 86_400
 DEFAULT_WAIT = "1h"
 """The wait of a site for which the configuration has none."""
 MAX_URL = 4_096
@@ -77,20 +76,11 @@ def parse_wait(text: Any) -> int:
         ValueError: It is not a wait, or is too short or too long.
     """
     try:
-        seconds = seconds_of(text)
-    except ValueError:
-        seconds = 0.5
-    if seconds != int(seconds):
-        raise ValueError(
-            f"{shown(text)} is not a wait: write weeks, days, hours, minutes and "
-            "seconds in that order, such as 40 days, 1h30m or 90s; a number alone is "
-            "seconds"
-        )
-    if not LEAST_WAIT_S <= seconds <= MOST_WAIT_S:
-        raise ValueError(
-            f"the wait {shown(text)} is too short or too long: it is from "
-            f"{LEAST_WAIT_S}s to {_DAYS}d"
-        )
+        seconds = duration(LEAST_WAIT_S, MOST_WAIT_S)(text)
+    except ValueError as error:
+        raise ValueError(f"the wait {shown(text)} {error}") from None
+    if seconds % 1:
+        raise ValueError(f"the wait {shown(text)} must be of whole seconds")
     return int(seconds)
 
 

@@ -73,7 +73,7 @@ def test_invalid_opml_import_is_reported_and_writes_nothing(feeds, tmp_path):
     (tmp_path / "in.opml").write_text("<opml/>")
     for words, said in (
         (["none.opml"], "none.opml: cannot be read: No such file"),
-        (["in.opml", "--wait", "1h30"], "'1h30' is not a wait"),
+        (["in.opml", "--wait", "1h30"], "the wait '1h30' must be a time"),
     ):
         done = feeds("import-opml", *words, code=2)
         assert said in done.stderr
@@ -95,7 +95,7 @@ def test_rows_that_are_left_out_are_said(feeds, postgres):
     postgres.run("update site set minwaitperiod = 'x'")
     done = feeds("list", config=postgres.url, code=6)
 
-    assert "'x' is not a wait" in done.stderr
+    assert "the wait 'x' must be a time" in done.stderr
     assert "News" in done.stdout
 
 

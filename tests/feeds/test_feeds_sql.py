@@ -113,10 +113,10 @@ def test_unusable_rows_are_skipped_and_reported(database):
     assert waits == {"Zero": 3600, "Long": 40 * 86_400, "Blank": 5400, "Number": 90}
     said = "\n".join(source.notes)
     for part in (
-        "'1h30' is not a wait",
+        "the wait '1h30' must be a time such as",
         "there is a site 'Old' already; not used",
         "the site '': a site needs a name",
-        "the wait '0' is too short or too long: it is from 1s to 366d",
+        "the wait '0' must be from 1 to 31,622,400 seconds",
         "'file:///etc/passwd' is not a URL of http or https",
         "the site 'Bad wait': the feed https://news.example/rss is listed already",
         "None is not a URL",

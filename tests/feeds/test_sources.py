@@ -165,7 +165,7 @@ def test_rows_that_are_left_out_are_said_once(database, log):
     database.run("update Site set MinWaitPeriod = '2h'")
     live.refresh()
 
-    assert sum("'soon' is not a wait" in line for line in log()) == 1
+    assert sum("the wait 'soon' must be a time" in line for line in log()) == 1
     assert live.value["a"].wait_s == 7200
 
 

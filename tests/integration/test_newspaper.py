@@ -211,6 +211,8 @@ def is_told(cluster, paper):
         for feed in site["feeds"]:
             number = int(feed["url"].rpartition("/")[2])
             told[number] = (feed["items"], feed["newest"])
+            assert feed["failures"] <= 1, feed
+            assert feed["fetched"] * 1000 > site["emitted_ms"] - 60_000 * WAIT, feed
     counts = enumerate(paper.published)
     wanted = {n: (count, FIRST + 3600 * (count - 1)) for n, count in counts}
     return told == wanted
