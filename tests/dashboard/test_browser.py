@@ -107,6 +107,14 @@ def test_node_choice_marks_its_cells_and_survives_updates_with_focus(
     assert seen.locator("#ring-table").evaluate("it => it.open")
 
 
+def test_the_command_for_a_first_crawl_fits_a_narrow_screen(page, tab):
+    seen = tab(width=360)
+    seen.goto(page().url)
+
+    box = seen.get_by_text("frontier demo").bounding_box()
+    assert box["x"] + box["width"] <= 360
+
+
 def test_without_scripts_the_page_refreshes_itself(page, crawl_of, db, tab):
     keys = crawl_of("news")
     served, seen = page(), tab(java_script_enabled=False)
