@@ -28,14 +28,6 @@ def site(tmp_path):
         yield server
 
 
-def test_without_a_store_there_is_one_message_and_nothing_is_made(frontier, tmp_path):
-    done = frontier("crawl", "status")
-
-    assert done.returncode == 3
-    assert str(tmp_path / ".frontier") in one_line(done)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -219,3 +219,4 @@ def test_a_refusal_is_one_line_and_json_if_that_is_asked_for(
     assert (done.returncode, said["exit_code"]) == (code, code)
     assert error in said["error"]
     assert done.stderr == f"frontier: {said['error']}\n"
+    assert list(tmp_path.iterdir()) == []
