@@ -34,7 +34,7 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import node_of
 from frontier.urls.addresses import SAID
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import SPREAD, host_of_shard, partition_of
+from frontier.urls.partition import SPREAD, host_of_key, partition_of
 from frontier.urls.traps import SETTINGS, Traps
 
 WINDOW = 500
@@ -145,8 +145,7 @@ def look(
     """
     keys, config = shape.keys.partition(subject.partition), shape.config
     crawl = read_crawl(store, shape.keys)
-    host = subject.queue_key.partition("~")[0]  # without a slot
-    host = host_of_shard(host) if config.host_shards > 1 else host
+    host = host_of_key(subject.queue_key, config.host_shards)
     holder, records, claimed, said = store.run(
         [
             Call.command("HGET", keys.lease, "holder"),

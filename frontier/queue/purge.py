@@ -26,7 +26,7 @@ from frontier.queue.item import decode
 from frontier.queue.priority import readable, split_name
 from frontier.store.calls import batches, milliseconds
 from frontier.store.client import Argument, BlockingStore, Call
-from frontier.urls.partition import host_of_shard
+from frontier.urls.partition import host_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -206,8 +206,7 @@ def purge(
 
 def _is_whole(queue: str, config: Config, exclusions: Exclusions) -> bool:
     """Whether all of *queue* belongs to an excluded host."""
-    key = split_name(queue)[1].partition("~")[0]  # a slot of its own
-    host = host_of_shard(key) if config.host_shards > 1 else key
+    host = host_of_key(split_name(queue)[1], config.host_shards)
     return exclusions.of_host(f"http://{host}/") is not None
 
 

@@ -160,6 +160,11 @@ def host_of_shard(queue_key: str) -> str:
     return queue_key.rpartition("#")[0]
 
 
+def host_of_key(queue_key: str, shards: int) -> str:
+    """The host of *queue_key*, without its shard, or the slot that it is for."""
+    return host_of_shard(queue_key) if shards > 1 else queue_key.partition("~")[0]
+
+
 def host_of(url: str) -> str:
     """The host of *url*, without its port; empty if it has none."""
     return split(origin_of(url)).host[:MAX_HOST]
