@@ -15,7 +15,8 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ from frontier.warc.reader import Found, Source, parts_of
 from frontier.warc.records import Record, warcinfo
 
 _END = b"\r\n\r\n"
-_PART = 1 << 20
 
 
 def name_of(path: Path) -> str:
@@ -63,66 +63,58 @@ def convert(path: Path, out: Path) -> Rewritten:
     mode = mode_of_environment()
     make_directory(out.parent, mode)
     wanted, has = hashlib.sha256(), hashlib.sha256()
-    records = _records(path, out, done, wanted)
-    if out.exists():
-        for _ in records:
-            pass
-        with suppress(BadWarc):  # then it does not have them all
-            for _ in _read(out, has):
-                pass
-        if has.digest() != wanted.digest():
-            raise FileTaken(str(out))
-    else:
+    lines: list[bytes] = []
 
-        def unlisted(error: BadWarc) -> None:
-            where = f"{out}: the record at byte {error.offset:,}"
-            done.kept.append(f"{where} is not in the index: {error.reason}")
+    def unlisted(error: BadWarc) -> None:
+        where = f"{out}: the record at byte {error.offset:,}"
+        done.kept.append(f"{where} is not in the index: {error.reason}")
 
-        with published(out, mode) as target:
-            for record in records:
+    is_there = out.exists()
+    with nullcontext() if is_there else published(out, mode) as target:
+        for record in _records(path, out, done):
+            for part in chain.from_iterable(map(slices_of, record.parts)):
+                wanted.update(part)
+            if target is not None:
                 target.writelines(compress(record))
+        if target is not None:
             target.flush()
-            scratch = out.with_name(out.name + OPEN)
-            found = captures_in(_read(scratch, has), out.name, unlisted)
-            lines = [capture.encode() for capture in found]
-            if has.digest() != wanted.digest():
-                raise BadWarc(str(path), 0, f"{out} was written with other records,")
-            Listing(mode=mode).write(scratch, lines)
+        made = out if is_there else out.with_name(out.name + OPEN)
+        with suppress(BadWarc):  # then it does not have them all
+            found = captures_in(_read(made, has), out.name, unlisted)
+            lines.extend(capture.encode() for capture in found)
+        if has.digest() != wanted.digest():
+            if is_there:
+                raise FileTaken(str(out))
+            raise BadWarc(str(path), 0, f"{out} was written with other records,")
+        if not is_there:
+            Listing(mode=mode).write(made, lines)
     done.bytes_after = out.stat().st_size
     return done
 
 
-def _records(path: Path, out: Path, done: Rewritten, wanted: Any) -> Iterator[Record]:
-    """The records of *path* as WARC records, whose bytes the digest *wanted* gets."""
+def _records(path: Path, out: Path, done: Rewritten) -> Iterator[Record]:
+    """The records of *path* as WARC records; *done* counts them."""
     with open_file(path, ahead=True) as file:
         packing = packing_of(file)
         is_arc = packing.is_arc
         for found in every_record(file, os.fspath(path), packing, is_lenient=True):
             if is_arc and not done.replaced:
-                yield _noted(_warcinfo(found, path.name, out.name), wanted)
+                yield _warcinfo(found, path.name, out.name)
             with tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(out.parent)) as spool:
                 spool.writelines(parts_of(found))
                 found.require_whole()
                 block = held(spool)
                 top = _headers_of_arc(found, block) if is_arc else found.headers.top
                 name = found.headers.get("warc-record-id")
-                yield _noted(Record(name, (top + _END, block, _END)), wanted)
+                yield Record(name, (top + _END, block, _END))
                 done.replaced += 1
-
-
-def _noted(record: Record, wanted: Any) -> Record:
-    for part in record.parts:
-        for each in slices_of(part):
-            wanted.update(each)
-    return record
 
 
 def _read(made: Path, has: Any) -> Iterator[Found]:
     """The records of *made*, whose bytes, as they are read, the digest *has* gets."""
     with open_file(made, ahead=True) as file:
         for found in every_record(file, os.fspath(made), packing_of(file)):
-            has.update(found.headers.top + _END)
-            for part in parts_of(found):
+            for part in chain([found.headers.top + _END], parts_of(found)):
                 has.update(part)
             found.require_whole()
             has.update(_END)
@@ -131,9 +123,7 @@ def _read(made: Path, has: Any) -> Iterator[Found]:
 
 def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
     """The WARC headers, with digests, of an ARC record with the block *all_of_it*."""
-    starts = range(0, len(all_of_it), _PART)
-    source = Source("", (all_of_it[start : start + _PART] for start in starts))
-    payload = payload_in(Found(0, found.headers, source))
+    payload = payload_in(Found(0, found.headers, Source("", slices_of(all_of_it))))
     top = b"WARC/1.1" + found.headers.top[len(b"ARC/1") :]
     top, _, last = top.rpartition(b"\r\n")
     digests = f"\r\nWARC-Block-Digest: {digest_of_block(all_of_it)}"
