@@ -21,7 +21,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -55,6 +55,12 @@ PER_TASK = 16
 def query(name: str) -> str:
     """The text of the query *name*."""
     return (_TEXTS / f"{name}.sql").read_text()
+
+
+def texts(**columns: Iterable[str]) -> pa.Table:
+    """A table whose columns are text."""
+    arrays = [pa.array(list(column), pa.string()) for column in columns.values()]
+    return pa.table(arrays, names=list(columns))
 
 
 def part_of(place: Path, file: str) -> list[Path]:
@@ -159,17 +165,21 @@ class DuckDb:
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")
 
     def write_by_file(self, text: str, place: Path) -> None:
-        """Write the rows that *text* asks for to *place*, an empty directory.
+        """Write the rows that *text* asks for to the directory *place*, and only these.
 
         They have a column *file*. The rows of one file are in the part that `part_of`
         names, in any order.
         """
         found = self._connection.sql(_PARTED.format(text))
-        found.write_parquet(
-            os.fspath(place), compression="zstd", partition_by=["part"], overwrite=True
-        )
         columns = self._connection.sql(text).limit(0)
-        columns.write_parquet(os.fspath(place / _EMPTY))
+        with _creating(place):
+            found.write_parquet(
+                os.fspath(place),
+                compression="zstd",
+                partition_by=["part"],
+                overwrite=True,
+            )
+            columns.write_parquet(os.fspath(place / _EMPTY))
 
 
 def _limit_of(connection: duckdb.DuckDBPyConnection) -> int:
@@ -182,13 +192,13 @@ def _limit_of(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 @contextmanager
-def creating_parts(place: Path) -> Iterator[Path]:
-    """The directory *place*, emptied, for what an engine writes by file."""
+def _creating(place: Path) -> Iterator[None]:
+    """Make *place* an empty directory; what was written there then goes to disk."""
     mode = mode_of_environment()
     shutil.rmtree(place, ignore_errors=True)
     make_directory(place, mode)
     try:
-        yield place
+        yield
         for part in parts_of(place):
             with part.open("rb") as file:  # engines do not know the mode
                 os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode & mode)
@@ -234,12 +244,13 @@ class Spark:
             yield tuple(row)
 
     def write_by_file(self, text: str, place: Path) -> None:
-        """Write the rows that *text* asks for to *place*, an empty directory."""
+        """Write the rows that *text* asks for to the directory *place*."""
         frame = self._session.sql(_PARTED.format(text)).repartition("part")
         writer = frame.write.partitionBy("part")
-        writer.parquet(place.absolute().as_uri(), mode="append", compression="zstd")
         schema = self._session.sql(text).limit(0).toArrow().schema
-        pq.write_table(schema.empty_table(), place / _EMPTY)
+        with _creating(place):
+            writer.parquet(place.absolute().as_uri(), mode="append", compression="zstd")
+            pq.write_table(schema.empty_table(), place / _EMPTY)
 
 
 Engine: TypeAlias = "DuckDb | Spark"

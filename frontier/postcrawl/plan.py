@@ -32,10 +32,10 @@ from frontier.model import frozen
 from frontier.postcrawl.actions import Pass
 from frontier.postcrawl.engines import (
     Engine,
-    creating_parts,
     duckdb_engine,
     parts_of,
     query,
+    texts,
 )
 from frontier.postcrawl.manifest import (
     SUFFIX,
@@ -211,12 +211,11 @@ def _query(
     ((plan.unread, plan.wrong),) = engine.rows(UNUSABLE)
     engine.view("manifest", [*whole, *further])
     files = [m.file for m in map(stored_manifest, further) if m]
-    engine.table("only_read", pa.table({"file": pa.array(files, pa.string())}))
+    engine.table("only_read", texts(file=files))
     if policy.is_by_mime:
         found = engine.rows("SELECT DISTINCT coalesce(mime, '') FROM manifest")
         engine.table("admitted", admitted(policy, (mime for (mime,) in found)))
-    with creating_parts(directory / PLAN) as parts:
-        engine.write_by_file(text_of(policy), parts)
+    engine.write_by_file(text_of(policy), directory / PLAN)
     engine.view("plan", parts_of(directory / PLAN))
     counts = engine.rows(COPIES)
     ((plan.copies, plan.copied_bytes, plan.files_with_copies),) = counts

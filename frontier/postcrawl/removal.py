@@ -31,7 +31,7 @@ from frontier.files import open_input
 from frontier.model import frozen
 from frontier.postcrawl.actions import PLACE, Action, Pass
 from frontier.postcrawl.apply import made_of
-from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
+from frontier.postcrawl.engines import duckdb_of_manifests, query, texts
 from frontier.postcrawl.manifest import to_second
 from frontier.postcrawl.payload import ALGORITHMS, payload_in, require_algorithm
 from frontier.postcrawl.rewriting import record_at
@@ -270,16 +270,11 @@ def find(directory: Path, wanted: Wanted) -> Found:
         ConfigurationError: A digest of a revisit cannot be computed here.
     """
     found = Found()
-    tables = (
-        ("urls", "url", wanted.urls),
-        ("ids", "record_id", wanted.ids),
-        ("payloads", "digest", wanted.payloads),
-        ("empty", "digest", _of_nothing()),
-    )
     with duckdb_of_manifests(directory) as engine:
-        for name, column, values in tables:
-            table = pa.table({column: pa.array(sorted(values), pa.string())})
-            engine.table(name, table)
+        engine.table("urls", texts(url=wanted.urls))
+        engine.table("ids", texts(record_id=wanted.ids))
+        engine.table("payloads", texts(digest=wanted.payloads))
+        engine.table("empty", texts(digest=_of_nothing()))
         for name in ("refers", "unnamed", "leaving"):
             engine.keep(name, query(name))
         found.leaving = [Leaving(*row) for row in engine.rows(LEAVING)]
@@ -319,9 +314,9 @@ def removing(directory: Path, leaving: Sequence[Leaving], reason: str) -> Pass:
     """The pass that puts tombstones in place of *leaving*."""
     place, schema = directory / PLACE, pa.schema(_LEFT)
     rows = [{name: getattr(one, name) for name in schema.names} for one in leaving]
-    with duckdb_of_manifests(directory) as engine, creating_parts(place) as parts:
+    with duckdb_of_manifests(directory) as engine:
         engine.table("leaving", pa.Table.from_pylist(rows, schema))
-        engine.write_by_file(TOMBSTONES, parts)
+        engine.write_by_file(TOMBSTONES, place)
     return Pass(directory, place, f"remove {uuid.uuid4()}", reason=reason)
 
 

@@ -21,13 +21,11 @@ import os
 import tempfile
 from typing import IO, TYPE_CHECKING
 
-import pyarrow as pa
-
 from frontier.dedupe.digest import PayloadDigest, digest_of_block, hashing, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.postcrawl.actions import PLACE, Action, Pass
 from frontier.postcrawl.apply import ANEW, IN_MEMORY, REPLACES, held, made_of
-from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
+from frontier.postcrawl.engines import duckdb_of_manifests, query, texts
 from frontier.postcrawl.rewriting import Originals, record_at
 from frontier.warc.reader import Found, body_start, payload_of
 from frontier.warc.records import NOT_MODIFIED, Record
@@ -57,12 +55,12 @@ def restoring(
     Originals are looked for in all files that have a manifest in *directory*.
     """
     place = directory / PLACE
-    with duckdb_of_manifests(directory) as engine, creating_parts(place) as parts:
+    with duckdb_of_manifests(directory) as engine:
         names = [os.fspath(file.absolute()) for file in files]
-        engine.table("asked", pa.table({"file": pa.array(names, pa.string())}))
+        engine.table("asked", texts(file=names))
         selected = selection.condition(engine)
         text = query("restore").format(selected=selected, most=CANDIDATES)
-        engine.write_by_file(text, parts)
+        engine.write_by_file(text, place)
     return Pass(directory, place, f"restore {selection.fact()}")
 
 

@@ -19,19 +19,12 @@ from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
-import pyarrow as pa
-
 from frontier.cdx.lines import LINE_LIMIT, read_line
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
 from frontier.model import frozen
 from frontier.postcrawl.actions import PLACE, Pass
-from frontier.postcrawl.engines import (
-    DuckDb,
-    creating_parts,
-    duckdb_of_manifests,
-    query,
-)
+from frontier.postcrawl.engines import DuckDb, duckdb_of_manifests, query, texts
 from frontier.warc.records import escaped
 
 MISSING = """
@@ -57,16 +50,14 @@ class Selection:
         """The SQL condition, for *engine*, that selects rows of ``manifest``."""
         said = ["TRUE"]
         if self.prefix:
-            engine.table("begins", pa.table({"prefix": [self.prefix]}))
+            engine.table("begins", texts(prefix=[self.prefix]))
             said.append("starts_with(url, (SELECT prefix FROM begins))")
         if self.ids is not None:
-            ids = pa.array(sorted(self.ids), pa.string())
-            engine.table("ids", pa.table({"record_id": ids}))
+            engine.table("ids", texts(record_id=self.ids))
             said.append("record_id IN (SELECT record_id FROM ids)")
         if self.captures is not None:
-            rows = sorted(self.captures)
-            columns = [pa.array([row[n] for row in rows], pa.string()) for n in (0, 1)]
-            engine.table("listed", pa.table(columns, names=["url", "moment"]))
+            urls, moments = ([row[n] for row in self.captures] for n in (0, 1))
+            engine.table("listed", texts(url=urls, moment=moments))
             moment = r"left(regexp_replace(date, '\D', '', 'g'), 14)"
             said.append(f"(url, {moment}) IN (FROM listed)")
         return "(" + " AND ".join(said) + ")"
@@ -112,7 +103,7 @@ def extracting(
     revisits whose original is nowhere in these files.
     """
     place = directory / PLACE
-    with duckdb_of_manifests(directory) as engine, creating_parts(place) as parts:
+    with duckdb_of_manifests(directory) as engine:
         selected = selection.condition(engine)
         engine.keep("needed", query("needed").format(selected=selected))
         for file, offset, *of in engine.rows(MISSING):
@@ -122,7 +113,7 @@ def extracting(
             else:
                 where = f"{file}: the revisit at byte {offset:,}"
                 missing(f"{where} names no capture by URL and date")
-        engine.write_by_file(query("extract").format(selected=selected), parts)
+        engine.write_by_file(query("extract").format(selected=selected), place)
         names = engine.rows("SELECT DISTINCT url, date FROM needed ORDER BY ALL")
         needed = sha256(repr(list(names)).encode()).hexdigest()
     return Pass(directory, place, f"extract {selection.fact()} {needed}")

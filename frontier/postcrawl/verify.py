@@ -21,14 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow as pa
-
-from frontier.postcrawl.engines import duckdb_engine, query
+from frontier.postcrawl.engines import duckdb_engine, query, texts
 from frontier.postcrawl.files import below_shared
 from frontier.postcrawl.manifest import stored_manifest
 from frontier.remote_files import path_of
 
-_NAMES = pa.schema([("file", pa.string()), ("name", pa.string())])
 NAMED = 100
 """Faults that are named; all are counted."""
 
@@ -76,7 +73,7 @@ def compare(
         names = max(both, key=lambda pair: len(set(pair[0]) & set(pair[1])))
         tables = zip(("before", "after"), (before, after), sides, names, strict=True)
         for side, places, files, of in tables:
-            engine.table(f"names_{side}", pa.table([files, of], _NAMES))
+            engine.table(f"names_{side}", texts(file=files, name=of))
             engine.view(f"records_{side}", places)
         engine.view("captures", [*after, *originals])
         for row in engine.rows(query("verify")):

@@ -13,7 +13,6 @@ import pytest
 
 from frontier.errors import ConfigurationError
 from frontier.postcrawl.engines import (
-    creating_parts,
     duckdb_engine,
     part_of,
     parts_of,
@@ -99,10 +98,9 @@ def test_duckdb_puts_the_rows_of_a_file_together_in_little_memory(tmp_path):
     rows = "SELECT 'file ' || i % 5000 AS file, i, sha256(i::TEXT) AS d, sha256(d) AS e"
     with duckdb_engine(tmp_path, "128MB", 1) as engine:
         for text, count in ((rows, 1_000_000), (f"{rows} WHERE i < 0", 0)):
-            with creating_parts(place) as parts:
-                made = text.replace(" WHERE", f" FROM range({count}) t(i) WHERE")
-                made = made if count == 0 else f"{text} FROM range({count}) t(i)"
-                engine.write_by_file(made, parts)
+            made = text.replace(" WHERE", f" FROM range({count}) t(i) WHERE")
+            made = made if count == 0 else f"{text} FROM range({count}) t(i)"
+            engine.write_by_file(made, place)
             found = pq.read_table(part_of(place, "file 7"), partitioning=None)
             of_it = found.filter(pc.equal(found["file"], "file 7"))
             assert sorted(of_it["i"].to_pylist()) == list(range(7, count, 5000))
