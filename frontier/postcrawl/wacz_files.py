@@ -117,86 +117,57 @@ def repack(
         FileInUse: Another process writes the WACZ.
         OSError: A file cannot be read or written. The WACZ is what it was.
     """
-    path = unpacked.path
+    path, warcs = str(unpacked.path), unpacked.warcs
     with (
-        published(path, mode_of_environment()) as new,
-        open_input(path) as old,
+        published(unpacked.path, mode_of_environment()) as new,
+        open_input(unpacked.path) as old,
         layout.unzipped(old, path) as archive,
-        Pack(new, str(path), _date_of(archive)) as pack,
+        Pack(new, path, min(i.date_time for i in archive.infolist())) as pack,
+        contextlib.ExitStack() as stack,
     ):
-        _Repacking(unpacked, archive, pack, has_left, say).make()
-
-
-def _date_of(archive: zipfile.ZipFile) -> tuple[int, ...]:
-    return min(info.date_time for info in archive.infolist())
-
-
-@frozen
-class _Repacking:
-    """Puts the content of the WACZ *archive* into *pack*, with the changed files."""
-
-    unpacked: Unpacked
-    archive: zipfile.ZipFile
-    pack: Pack
-    has_left: Callable[[str, str], bool]
-    say: Callable[[str], None]
-
-    def make(self) -> None:
-        path, warcs = str(self.unpacked.path), self.unpacked.warcs
         for name in warcs:
             if name.count("/") > 1:
                 raise BadWacz(path, f"{name} cannot be indexed")
-        for info in self.archive.infolist():
-            self._member(info)
+        facts: dict[str, object] = {layout.PACKAGE: {}, layout.DIGEST: {}}
+        for info in archive.infolist():
+            name = info.filename
+            if name in facts:
+                facts[name] = layout.read_json(archive, name)
+            elif name in warcs:
+                with open_input(warcs[name]) as source:
+                    pack.copy(name, source)
+            elif not (info.is_dir() or name.startswith(layout.INDEXES)):
+                is_pages = name.startswith(_PAGES) and name.endswith(".jsonl")
+                with archive.open(info) as member:
+                    parts = _pages(member, has_left) if is_pages else parts_of(member)
+                    pack.add(name, parts, info.file_size)
+                if not is_pages:
+                    say(f"{path}: {name} is what it was, and may name what has left")
         scratch = min(place.parent for place in warcs.values()).joinpath
-        with contextlib.ExitStack() as stack:
-            indexing = Indexing(
-                stack,
-                scratch,
-                frozenset(),
-                unlisted=lambda error: self.say(str(error)),
-            )
-            for place in warcs.values():
-                with open_input(place) as source:
-                    indexing.add(place, source)
-            data, leads = map(indexing.temporary, ("cdx", "idx"))
-            self.pack.add_index(indexing.lines(), data, leads)
-        package = self._json(layout.PACKAGE)
+        indexing = Indexing(
+            stack, scratch, frozenset(), unlisted=lambda error: say(str(error))
+        )
+        for place in warcs.values():
+            with open_input(place) as source:
+                indexing.add(place, source)
+        data, leads = map(indexing.temporary, ("cdx", "idx"))
+        pack.add_index(indexing.lines(), data, leads)
+        package, said = facts.values()
         if not isinstance(package, dict):
             raise BadWacz(path, f"{layout.PACKAGE} is not a JSON object")
-        self.pack.finish(package)
-        said = self._json(layout.DIGEST)
+        pack.finish(package)
         if isinstance(said, dict) and "signedData" in said:
-            self.say(f"{path}: its signature was of what it was")
+            say(f"{path}: its signature was of what it was")
 
-    def _json(self, name: str) -> object:
-        there = name in self.archive.namelist()
-        return layout.read_json(self.archive, name) if there else {}
 
-    def _member(self, info: zipfile.ZipInfo) -> None:
-        name = info.filename
-        made_again = {layout.PACKAGE, layout.DIGEST}
-        if info.is_dir() or name in made_again or name.startswith(layout.INDEXES):
-            return
-        if name in self.unpacked.warcs:
-            with open_input(self.unpacked.warcs[name]) as source:
-                self.pack.copy(name, source)
-        elif name.startswith(_PAGES) and name.endswith(".jsonl"):
-            with self.archive.open(info) as source:
-                self.pack.add(name, self._pages(source), info.file_size)
-        else:
-            with self.archive.open(info) as source:
-                self.pack.add(name, parts_of(source), info.file_size)
-            where = f"{self.unpacked.path}: {name}"
-            self.say(f"{where} is what it was, and may name what has left")
-
-    def _pages(self, source: IO[bytes]) -> Iterator[bytes]:
-        while line := source.readline(_LINE):
-            try:
-                facts = json.loads(line)
-                url, date = str(facts["url"]), to_second(str(facts.get("ts", "")))
-            except (ValueError, KeyError, TypeError, RecursionError):
-                yield line  # the first line, which names the list
-                continue
-            if not self.has_left(url, date):
-                yield line
+def _pages(source: IO[bytes], has_left: Callable[[str, str], bool]) -> Iterator[bytes]:
+    """The lines of a list of pages, without those of which *has_left* says so."""
+    while line := source.readline(_LINE):
+        try:
+            facts = json.loads(line)
+            url, date = str(facts["url"]), to_second(str(facts.get("ts", "")))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            yield line  # the first line, which names the list
+            continue
+        if not has_left(url, date):
+            yield line
