@@ -143,9 +143,9 @@ def repack(
                     pack.add(name, parts, info.file_size)
                 if not is_pages:
                     say(f"{path}: {name} is what it was, and may name what has left")
-        scratch = min(place.parent for place in warcs.values()).joinpath
+        scratch = min(place.parent for place in warcs.values()) / "index."
         indexing = Indexing(
-            stack, scratch, frozenset(), unlisted=lambda error: say(str(error))
+            stack, str(scratch), frozenset(), unlisted=lambda error: say(str(error))
         )
         for place in warcs.values():
             with open_input(place) as source:

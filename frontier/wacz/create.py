@@ -13,7 +13,6 @@ What always holds:
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import time
 from dataclasses import asdict, dataclass, field
@@ -117,7 +116,11 @@ def warc_files(
             raise NotFound(f"{path}: there is no such file or directory")
         many = [path]
         if path.is_dir():
-            many = sorted(each for each in path.iterdir() if _is_warc(each.name))
+            many = sorted(
+                each
+                for each in path.iterdir()
+                if each.name.removesuffix(OPEN).endswith(layout.WARCS)
+            )
         for each in many:
             if crawl_id is not None and not names_of(crawl_id).fullmatch(each.name):
                 continue
@@ -127,11 +130,6 @@ def warc_files(
             if found.setdefault(each.name, each).absolute() != each.absolute():
                 raise BadWacz(str(each), f"{found[each.name]} has the same name")
     return list(found.values())
-
-
-def _is_warc(name: str) -> bool:
-    """Whether a file of that *name* is a WARC file, or one that is still open."""
-    return name.removesuffix(OPEN).endswith(layout.WARCS)
 
 
 def _why_not(path: Path) -> str:
@@ -199,10 +197,9 @@ def _make(
     progress: Callable[[int], object],
 ) -> Made:
     date = time.gmtime(max(options.created, 315_619_200))[:6]
-    scratch = functools.partial(out_of, out)
     with Pack(file, str(out), date) as pack, contextlib.ExitStack() as stack:
         indexing = Indexing(
-            stack, scratch, options.seeds, options.mode, options.unlisted
+            stack, f"{out}{OPEN}.", options.seeds, options.mode, options.unlisted
         )
         for path in warcs:
             with open_input(path) as source:
@@ -275,8 +272,3 @@ def _required(path: Path) -> Required:
     with open_input(path) as stream:
         value, size = layout.hash_of(stream)
     return Required(path.name, value.removeprefix("sha256:"), size)
-
-
-def out_of(out: Path, part: str) -> Path:
-    """The path of the scratch file *part* for making *out*."""
-    return out.with_name(f"{out.name}{OPEN}.{part}")

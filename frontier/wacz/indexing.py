@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from frontier.cdx.lines import HTML, INDEXED, LINE_LIMIT, Capture, captures_in, parse
@@ -36,7 +37,6 @@ from frontier.warc.reader import blocks_of, records_in, records_of
 if TYPE_CHECKING:
     import contextlib
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 logger = logging.getLogger(__name__)
@@ -59,14 +59,14 @@ class Indexing:
     def __init__(
         self,
         stack: contextlib.ExitStack,
-        scratch: Callable[[str], Path],
+        scratch: str,
         seeds: frozenset[str],
         mode: int = FILE_MODE,
         unlisted: Callable[[BadWarc], object] | None = None,
     ) -> None:
-        """Begin with no files; *scratch* makes the path of a scratch file of a name.
+        """Begin with no files; the paths of scratch files begin with *scratch*.
 
-        *stack* closes and deletes the scratch files. For *unlisted* see
+        *stack* closes and deletes them. For *unlisted* see
         `frontier.cdx.lines.captures_in`.
         """
         self._opener = creating(mode)
@@ -78,13 +78,13 @@ class Indexing:
         self._unlisted = unlisted
         self._scratch = scratch
         self._stack = stack
-        self._captures = stack.enter_context(captures_at(scratch("db"), mode))
+        self._captures = stack.enter_context(captures_at(Path(f"{scratch}db"), mode))
         self._pages = self.temporary("pages")
         self._pages.write(json.dumps(layout.PAGES_HEADER).encode() + b"\n")
 
     def temporary(self, name: str) -> BinaryIO:
         """An empty file, which is closed and deleted at the end."""
-        path = self._scratch(name)
+        path = Path(f"{self._scratch}{name}")
         self._stack.callback(path.unlink, missing_ok=True)
         return self._stack.enter_context(open(path, "wb+", opener=self._opener))
 

@@ -96,18 +96,14 @@ def page_of(capture: Capture, seeds: frozenset[str]) -> bytes | None:
     url, date = capture.url, capture.date
     if not MOMENT.fullmatch(date):
         date = dated(capture.timestamp)
-    text = f'{{"id": "{_identifier(f"{url} {date}")}", "url": {_json(url)}'
+    named = hashlib.sha1(f"{url} {date}".encode(), usedforsecurity=False)
+    text = f'{{"id": "{named.hexdigest()[:32]}", "url": {_json(url)}'
     text += f', "ts": {_json(date)}'
     if capture.title:
         text += f', "title": {_json(capture.title)}'
     if url in seeds:
         text += ', "seed": true'
     return f"{text}}}\n".encode()
-
-
-def _identifier(name: str) -> str:
-    """An identifier of 32 hex digits, computed from *name*."""
-    return hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:32]
 
 
 def index_lines(archive: zipfile.ZipFile) -> Iterator[bytes]:
