@@ -381,12 +381,12 @@ class Archive(Part):
     @property
     def counters(self) -> Counters:
         """What was written so far."""
-        return self._thread.counters
+        return self._thread.batches.counters
 
     @property
     def full(self) -> bool:
         """Whether nothing more should be fetched until the disk has caught up."""
-        return self._thread.blocked or self._thread.pending_bytes > BACKLOG
+        return self._thread.batches.blocked or self._thread.pending_bytes > BACKLOG
 
     def left_out(self, exchange: Exchange) -> str:
         """The stat for why *exchange* stays out of the archive; empty if it does not.
@@ -448,14 +448,14 @@ class Archive(Part):
     def report(self) -> dict[str, Any]:
         """What was written, and whether the disk takes nothing more."""
         figures: dict[str, Any] = {"archive": self.counters.report()}
-        if self._thread.blocked:
+        if self._thread.batches.blocked:
             figures["disk_full"] = True
         return {**figures, "shares": self.counters.statistics.report()}
 
     @override
     def waits_for(self) -> str:
         """What the thread waits for."""
-        return self._thread.waits_for
+        return self._thread.batches.waits_for
 
     @override
     async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from frontier.group_commit import GroupCommit, promise
 from frontier.model import Attempt, Body, Exchange, Outlinks
-from frontier.warc.batch import LONGEST_DELAY, ArchiveConfig, BatchWriter, Counters
+from frontier.warc.batch import LONGEST_DELAY, ArchiveConfig, BatchWriter
 from frontier.warc.crawl_log import entry_of
 
 if TYPE_CHECKING:
@@ -73,24 +73,10 @@ class ArchiveThread(GroupCommit[_Job]):
         self._log = config.log
         self._writer = writer
         self._servers = config.servers
-        self._batches = BatchWriter(writer, index, self._stopping, config)
+        self.batches = BatchWriter(writer, index, self._stopping, config)
+        """What writes; its counters are up to date after each batch."""
         self._cannot_close = False
         self._thread.start()
-
-    @property
-    def counters(self) -> Counters:
-        """What was written so far; up to date after each batch."""
-        return self._batches.counters
-
-    @property
-    def blocked(self) -> bool:
-        """Whether nothing can be written to the disk at the moment."""
-        return self._batches.blocked
-
-    @property
-    def waits_for(self) -> str:
-        """What fails and is tried again, disk or index; empty if nothing is."""
-        return self._batches.waits_for
 
     def submit(self, given: _Given) -> tuple[int, Future[Any]]:
         """Queue *given*; return its sequence number, and a future of where it will be.
@@ -125,7 +111,7 @@ class ArchiveThread(GroupCommit[_Job]):
 
     def _write(self, batch: list[_Job]) -> None:
         written = iter(
-            self._batches.write([x for x, _ in batch if isinstance(x, Exchange)])
+            self.batches.write([x for x, _ in batch if isinstance(x, Exchange)])
         )
         stored = {id(f): next(written) for x, f in batch if isinstance(x, Exchange)}
         links = [
@@ -134,9 +120,9 @@ class ArchiveThread(GroupCommit[_Job]):
             if isinstance(x, Outlinks)
         ]
         if links:
-            self._batches.write_outlinks(links)
+            self.batches.write_outlinks(links)
         if self._log is not None:
-            self._batches.write_log(
+            self.batches.write_log(
                 [
                     entry_of(x, stored.get(id(future)))
                     for x, future in batch

@@ -118,7 +118,7 @@ def test_a_batch_costs_one_lookup_and_has_a_limit(archive, index):
     sizes = [len(step[1]) for step in index.log if step[0] == "lookup"]
     assert sizes == [1, BATCH_SIZE, 1]
     assert archive.pending == archive.pending_bytes == 0
-    assert archive.counters.exchanges == BATCH_SIZE + 2
+    assert archive.batches.counters.exchanges == BATCH_SIZE + 2
 
 
 def test_exchange_is_not_acked_while_the_index_is_down(archive, index, caplog):
