@@ -117,7 +117,7 @@ def _planned(given: RunOptions) -> Plan:
         from_here,
         site_arguments,
     )
-    from frontier.session.projects import Project
+    from frontier.cli.projects import Project
 
     settings = _with_limits(parse_pairs("-s", given.setting), given)
     if given.join:

@@ -15,7 +15,9 @@ from rich.text import Text
 
 from frontier.cli.command import STORE_DIR, WARC_DIR, connected
 from frontier.cli.crawl_items import NODE
+from frontier.cli.node_processes import NodeProcesses, free_ids
 from frontier.cli.output import ExitCode, complain, live_line, say
+from frontier.cli.projects import FEEDS, Project
 from frontier.errors import (
     NOTHING_TO_DO,
     ConfigurationError,
@@ -28,8 +30,6 @@ from frontier.model import frozen
 from frontier.recrawl.rules import rules_file
 from frontier.recrawl.schedule import Kind, schedule_of
 from frontier.session.launch import VARIABLE, joins_only, launched
-from frontier.session.node_processes import NodeProcesses, free_ids
-from frontier.session.projects import FEEDS, Project
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.sections import one_line

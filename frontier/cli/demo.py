@@ -83,7 +83,7 @@ def _crawl(
 ) -> Outcome:
     """Run the spider ``site`` from *seeds*, each of which is on its own host."""
     from frontier.cli.crawl_run import SITE, Plan, run
-    from frontier.session.projects import Project
+    from frontier.cli.projects import Project
 
     return run(
         Plan(

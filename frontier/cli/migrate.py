@@ -83,6 +83,7 @@ def scrapy_redis(given: TakeOver) -> Shown:
     again queues nothing twice.
     """
     from frontier.cli.crawl import parse_pairs
+    from frontier.cli.projects import crawler_of
     from frontier.migrate.migration import LeftOut, Migration
     from frontier.migrate.scrapy_redis import (
         Keys,
@@ -90,7 +91,6 @@ def scrapy_redis(given: TakeOver) -> Shown:
         server_of_nodes,
         server_of_scrapy_redis,
     )
-    from frontier.session.projects import crawler_of
     from frontier.store.client import BlockingStore
 
     crawler = crawler_of(given.spider, parse_pairs("-s", given.setting))

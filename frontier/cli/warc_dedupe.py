@@ -282,7 +282,7 @@ def verify(how: VerifyOptions) -> Shown:
     trouble = Trouble()
     from frontier.postcrawl.manifest import Options
     from frontier.postcrawl.verify import compare
-    from frontier.remote_files import path_of
+    from frontier.warc.remote_files import path_of
 
     roots = path_of(how.before), path_of(how.after)
     paths = files_given([how.before], trouble, without=roots[1])
@@ -361,7 +361,7 @@ def _apply(
 ) -> dict[str, Any]:
     from frontier.postcrawl.files import outs_of
     from frontier.postcrawl.plan import applying, files_of
-    from frontier.remote_files import path_of
+    from frontier.warc.remote_files import path_of
 
     paths = [path_of(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
@@ -388,7 +388,7 @@ def _write_text(
     """
     from frontier.postcrawl.manifest import place_of
     from frontier.postcrawl.warcsum import write
-    from frontier.remote_files import path_of
+    from frontier.warc.remote_files import path_of
 
     places = [place_of(path_of(str(file)), directory) for file in files]
     places = [place for place in places if place.exists()]

@@ -238,7 +238,7 @@ def files_given(
         Exit: One does not exist, or there are none.
     """
     from frontier.postcrawl.files import ENDINGS, WACZ, files_in, spelled
-    from frontier.remote_files import path_of
+    from frontier.warc.remote_files import path_of
 
     named = [path_of(each) for each in given]
     for path in named:

@@ -103,7 +103,7 @@ def remove(how: RemoveOptions) -> Shown:
     """
     trouble, wanted = Trouble(), how.wanted()
     from frontier.postcrawl.working_directory import beside
-    from frontier.remote_files import RemotePath
+    from frontier.warc.remote_files import RemotePath
 
     paths = files_given(how.given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):

@@ -34,10 +34,10 @@ from frontier.dedupe.digest_index import is_date
 from frontier.errors import BadWarc, SourceBroken
 from frontier.files import require_ratio
 from frontier.postcrawl.payload import payload_in
-from frontier.remote_files import is_here, open_file, path_of, state_of
 from frontier.wacz.layout import CDX, UNSOUND
 from frontier.warc.reader import GZIP, Found, pulled_from
 from frontier.warc.records import MAX_URL, digits, target_uri
+from frontier.warc.remote_files import is_here, open_file, path_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

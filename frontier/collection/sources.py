@@ -21,8 +21,8 @@ from frontier.errors import ConfigurationError, SourceBroken
 from frontier.files import read_input
 from frontier.model import frozen
 from frontier.postcrawl.files import files_in
-from frontier.remote_files import is_url, read_remote
 from frontier.store.keys import names_a_crawl
+from frontier.warc.remote_files import is_url, read_remote
 
 MAX_MANIFEST = 64 << 20
 """The most bytes of a manifest, enough for some 200,000 WACZ files."""

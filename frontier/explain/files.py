@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 from frontier.files import OPEN
 from frontier.model import frozen
 from frontier.postcrawl.files import below
-from frontier.remote_files import open_file, path_of
 from frontier.status.validate import printable
 from frontier.warc.births import birth_of
 from frontier.warc.cdxj_sidecar import SUFFIX as INDEX
 from frontier.warc.crawl_log import SUFFIX as LOG
 from frontier.warc.file_rotation import safe_name
+from frontier.warc.remote_files import open_file, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -30,9 +30,9 @@ from frontier.errors import BadWarc
 from frontier.explain.files import fault, keep, trim
 from frontier.files import OPEN
 from frontier.model import frozen
-from frontier.remote_files import open_file, path_of
 from frontier.urls.canon.rulesets import named
 from frontier.warc.reader import Head, body_of, pulled_from, records_in
+from frontier.warc.remote_files import open_file, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -24,8 +24,8 @@ from typing import IO, TYPE_CHECKING
 
 from frontier.explain.files import fault, keep, trim
 from frontier.model import frozen
-from frontier.remote_files import open_file
 from frontier.warc.records import target_uri
+from frontier.warc.remote_files import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -28,12 +28,12 @@ from frontier.model import Body, slices_of
 from frontier.postcrawl.apply import IN_MEMORY, held
 from frontier.postcrawl.payload import payload_in
 from frontier.postcrawl.rewriting import Rewritten
-from frontier.remote_files import open_file
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import compress
 from frontier.warc.reader import Found, Source, parts_of
 from frontier.warc.records import Record, warcinfo
+from frontier.warc.remote_files import open_file
 
 _END = b"\r\n\r\n"
 

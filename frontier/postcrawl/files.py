@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from frontier.errors import ConfigurationError
 from frontier.files import OPEN
 from frontier.postcrawl.working_directory import BESIDE
-from frontier.remote_files import RemotePath
+from frontier.warc.remote_files import RemotePath
 
 ENDINGS = (".warc.gz", ".warc", ".warc.zst", ".arc.gz", ".arc")
 """Endings of names of files that are read when a directory is given."""

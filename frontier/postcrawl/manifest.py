@@ -34,10 +34,10 @@ from frontier.errors import BadWarc, StaleManifest
 from frontier.files import mode_of_environment, published
 from frontier.model import frozen
 from frontier.postcrawl.payload import Payload, payload_in
-from frontier.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.reader import Found, whole
 from frontier.warc.records import dated, escaped
+from frontier.warc.remote_files import open_file, path_of, state_of
 
 SCHEMA = pa.schema(
     [

@@ -44,7 +44,6 @@ from frontier.postcrawl.manifest import (
     require_current,
     stored_manifest,
 )
-from frontier.remote_files import State, is_here, is_url, open_file, path_of, state_of
 from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.file_rotation import compress
 from frontier.warc.reader import (
@@ -56,6 +55,14 @@ from frontier.warc.reader import (
     blocks_of,
     line_ends_at,
     pulled_from,
+)
+from frontier.warc.remote_files import (
+    State,
+    is_here,
+    is_url,
+    open_file,
+    path_of,
+    state_of,
 )
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 

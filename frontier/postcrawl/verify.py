@@ -24,7 +24,7 @@ from pathlib import Path
 from frontier.postcrawl.engines import duckdb_engine, query, texts
 from frontier.postcrawl.files import below_shared
 from frontier.postcrawl.manifest import stored_manifest
-from frontier.remote_files import path_of
+from frontier.warc.remote_files import path_of
 
 NAMED = 100
 """Faults that are named; all are counted."""

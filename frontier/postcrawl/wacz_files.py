@@ -26,11 +26,11 @@ from frontier.files import (
 )
 from frontier.model import frozen
 from frontier.postcrawl.manifest import identity, to_second
-from frontier.remote_files import open_file
 from frontier.wacz import layout
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
 from frontier.warc.reader import parts_of
+from frontier.warc.remote_files import open_file
 
 if TYPE_CHECKING:
     import zipfile

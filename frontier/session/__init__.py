@@ -7,6 +7,6 @@ request, in one weak map. `launch` is about what the process was started with,
 `other_schedulers` is about what the project had before.
 
 The session makes the node when the spider opens, and closes it when the spider closes.
-All of it runs on Scrapy's event loop, in the process of one spider, except `projects`,
-`node_processes` and `process`, which are for starting such processes.
+All of it runs on Scrapy's event loop, in the process of one spider, except `process`,
+which is what a command starts as such a process.
 """

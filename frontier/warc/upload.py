@@ -25,11 +25,11 @@ from typing_extensions import override
 from frontier.errors import ConfigurationError
 from frontier.files import sync_directory
 from frontier.group_commit import GroupCommit
-from frontier.remote_files import storage_of
 from frontier.settings.values import without_secrets
 from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.crawl_log import SUFFIX as LOG
 from frontier.warc.file_rotation import named_in
+from frontier.warc.remote_files import storage_of
 
 logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from frontier.cli.node_processes import NodeProcess
 from frontier.json_log import line
-from frontier.session.node_processes import NodeProcess
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 

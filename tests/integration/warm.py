@@ -217,7 +217,7 @@ def serve(listener, user):
 
 def become(request, files, address):
     """Be the process that was asked for, up to its first line."""
-    from frontier.session import node_processes
+    from frontier.cli import node_processes
 
     if request["is_leader"]:
         os.setsid()
