@@ -74,7 +74,7 @@ def test_generated_reference_is_complete():
     assert "Default: `15.0`.\n\nHow long a node may be silent" in settings
     assert "Default: `1024`. All nodes of a crawl must agree." in settings
     assert headings_of(keys) == made
-    assert keys.count("\n| `queue_") >= 8
+    assert keys.count("\n| `queue_") >= 7
     assert "\n| `frontier.queue` | The queue of" in expanded(DOCS / "architecture.md")
     assert sorted(commands) == sorted(["scrapy-redis's start URLs", *COMMANDS])
 

@@ -264,13 +264,11 @@ def requeue_calls(
     With *blame* items come nearer to the dead letters; for those that get there, *why*
     is added to the reason.
     """
-    first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.started]
-    first.append(keys.dead)
     push = "LPUSH" if order is Order.BFS else "RPUSH"
     ordered = sorted(entries, reverse=True)
     calls = []
     for i in range(0, len(ordered), MAX_REQUEUED):
-        names, index = list(first), {}
+        names, index = _requeue_keys(keys), {}
         args: list[Argument] = [lease.token, push, int(blame), why]
         for number, queue in ordered[i : i + MAX_REQUEUED]:
             if queue not in index:
@@ -279,6 +277,11 @@ def requeue_calls(
             args += (number, index[queue], queue, split_name(queue)[0])
         calls.append(Call.to("queue_requeue", names, args))
     return calls
+
+
+def _requeue_keys(keys: PartitionKeys) -> list[str]:
+    first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.started]
+    return [*first, keys.dead]
 
 
 def deliveries(item: bytes) -> int:
@@ -361,9 +364,9 @@ def weighed(
 
 def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Call:
     """The call that gives an item up for *reason*, which is made one line."""
-    names = [keys.lease, keys.counts, keys.reserved, keys.dead, keys.started]
     line = " ".join(reason.split())[:500]
-    return Call.to("queue_bury", names, [reservation.lease.token, reservation.id, line])
+    args = (reservation.lease.token, "", "", line, reservation.id, 0, "", 0)
+    return Call.to("queue_requeue", _requeue_keys(keys), args)
 
 
 def scan_call(keys: PartitionKeys) -> Call:

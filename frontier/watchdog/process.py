@@ -222,7 +222,7 @@ class Watch:
             (buried,) = self._at_store(
                 [bury_call(keys, one, f"{reason} in its callback")]
             )
-            if buried == 1:
+            if buried and buried[1]:
                 told = "it goes to the dead letter, and the leases are let go"
         self._say(
             f"{self._what(running)} has kept node {self._node_id} busy for "

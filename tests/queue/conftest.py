@@ -82,7 +82,8 @@ class Client:
         return self.requeue(lease, entries, delivered=True)
 
     def bury(self, reservation, reason):
-        return self.store.call(p.bury_call(self.keys, reservation, reason))
+        reply = self.store.call(p.bury_call(self.keys, reservation, reason))
+        return None if reply is None else reply[1]
 
     def look_for_due(self, lease, bucket="", queues=()):
         call = due.due_call(self.keys, lease, bucket, queues)

@@ -150,7 +150,7 @@ def test_a_script_compiles_on_every_server(script, db):
 
 
 def test_fenced_scripts_begin_with_the_fence():
-    for name in ("queue_reserve", "queue_ack", "queue_requeue", "queue_bury"):
+    for name in ("queue_reserve", "queue_ack", "queue_requeue"):
         _, body = parts(SCRIPTS[name])
         first = body.strip().splitlines()[0]
 

@@ -1,4 +1,4 @@
--- queue_requeue: put reserved URLs back to the front of their queues.
+-- queue_requeue: put reserved URLs back to the front of their queues, or give them up.
 -- include: fence
 --
 -- KEYS[1]  lease     hash {token, holder}
@@ -11,8 +11,8 @@
 -- ARGV[1]  token     the token lease_acquire returned
 -- ARGV[2]  push      LPUSH where the oldest comes first, else RPUSH
 -- ARGV[3]  tries     deliveries after which an item is dead; 0: this was none;
---                    less than 0: the third of one
--- ARGV[4]  why       added to the reason of those that are dead
+--                    less than 0: the third of one; '' if all are given up
+-- ARGV[4]  why       added to the reason of those that are dead; or the whole reason
 -- ARGV[5...]         for each item, the one to be handed out last first: its id, the index
 --                    in KEYS of its list, its queue's name and its priority
 --
@@ -22,7 +22,7 @@
 redis.call('ZCARD', KEYS[3]) -- what fails, fails before anything is put back
 redis.call('SCARD', KEYS[5])
 for i = 6, #KEYS do redis.call('LLEN', KEYS[i]) end
-local tries, most = tonumber(ARGV[3]), math.abs(tonumber(ARGV[3]))
+local tries = tonumber(ARGV[3]) or 0
 local requeued, dead, ended = 0, 0, {}
 
 local function counted(digit) -- the deliveries and the thirds, this one included
@@ -36,12 +36,12 @@ for i = 5, #ARGV, 4 do
   local value = redis.call('HGET', KEYS[4], ARGV[i])
   if value then
     local item = string.match(value, '^[^\n]*\n[^\n]*\n(.*)$')
-    local before = tonumber(string.sub(item, 1, 1)) or 0 -- none that can be read
-    local delivered, thirds = counted(before)
+    local delivered, thirds = counted(tonumber(string.sub(item, 1, 1)) or 0)
     ended[#ended + 1] = ARGV[i]
-    if tries ~= 0 and delivered >= most then
-      redis.call('RPUSH', KEYS[6], 'delivered ' .. delivered .. ' times' .. ARGV[4]
-        .. '\n' .. ARGV[i + 2] .. '\n' .. item)
+    local reason = ARGV[3] == '' and ARGV[4] or tries ~= 0 and delivered >= math.abs(tries)
+      and 'delivered ' .. delivered .. ' times' .. ARGV[4]
+    if reason then
+      redis.call('RPUSH', KEYS[6], reason .. string.match(value, '^[^\n]*(\n.*)$'))
       dead = dead + 1
     else
       redis.call(ARGV[2], KEYS[tonumber(ARGV[i + 1])], delivered + 3 * thirds
