@@ -18,10 +18,9 @@ import contextlib
 import json
 import logging
 import os
-import subprocess
 import sys
-import threading
 import time
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -46,8 +45,6 @@ LONGEST_TURN = 0.25
 """Seconds between two signs of life, at most; a sixteenth of a lease, if less."""
 AGAIN = 10.0
 """Seconds after which a watchdog that has ended is started again."""
-PARTING = 2.0
-"""Seconds to wait for a killed process to end."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from frontier.watchdog.process import main; main()"
@@ -88,14 +85,13 @@ class Watchdog:
         self._keys = keys
         self._membership = membership
         self._memory = Memory.make()
-        self._starting, self._closed = threading.Lock(), False
         self._settings = {
             **self._facts(config),
             "address": asdict(address),
             "timeout": timeout,
         }
         self._given = b""
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Process | None = None
         self._said: Any = None
         self._now = EMPTY
         self.slow = 0
@@ -131,7 +127,7 @@ class Watchdog:
                 "callback blocks it for longer than a lease"
             )
             return
-        await asyncio.to_thread(self._start)
+        await self._start()
 
     async def run(self) -> None:
         """Show the process that the loop turns, and restart it if it ends.
@@ -143,63 +139,43 @@ class Watchdog:
         turn, again = min(LONGEST_TURN, self._ttl / 16), 0.0
         try:
             while True:
-                if self._child is None:
-                    await asyncio.to_thread(self._start)
-                elif self._child.poll() is not None and time.monotonic() >= again:
-                    if again:
-                        self._reap()
-                        again = 0.0
-                        continue
+                code = None if self._child is None else self._child.returncode
+                if code is not None and not again:
+                    again = time.monotonic() + AGAIN
                     logger.warning(
                         "the watchdog of this node has ended with exit code %d; "
                         "another one starts in %g s",
-                        self._child.returncode,
+                        code,
                         AGAIN,
                     )
-                    again = time.monotonic() + AGAIN
+                elif again and time.monotonic() >= again:
+                    again = 0.0
+                    await self._start()
                 self._tell()
                 await asyncio.sleep(turn)
         finally:
             self._end()
 
     def _end(self) -> None:
-        with self._starting:
-            self._closed = True
-            self._reap()
-
-    def _reap(self) -> None:
         """End the process, which is no longer needed."""
-        child, self._child = self._child, None
-        if child is None:
-            return
-        if child.stdin is not None:
-            child.stdin.close()
-        child.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(PARTING)
+        if self._child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._child.kill()
 
     def close(self) -> None:
         """Release the shared memory, once `run` has ended or if it never began."""
         self._end()
         self._memory.close()
 
-    def _start(self) -> None:
-        with self._starting:
-            if not self._closed:
-                self._child = self._started()
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        child = subprocess.Popen(  # noqa: S603 (our own)
-            [sys.executable, "-ISc", START, json.dumps(import_path())],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+    async def _start(self) -> None:
+        self._child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-ISc", START, json.dumps(import_path())),
+            stdin=PIPE,
+            stdout=DEVNULL,
             pass_fds=[self._memory.file],
         )
-        if child.stdin is not None:
-            with contextlib.suppress(OSError):
-                child.stdin.write(self._given)
-        return child
+        if self._child.stdin is not None:
+            self._child.stdin.write(self._given)
 
     def _tell(self) -> None:
         self._memory.turn()

@@ -34,7 +34,7 @@ async def test_a_node_has_its_watchdog_before_it_reserves_anything(new_node, ser
 
     await node.open()  # and no loop of it has run yet
 
-    assert node.watchdog._child.poll() is None
+    assert node.watchdog._child.returncode is None
     await node.close()
 
 
