@@ -158,7 +158,8 @@ def tiles(watched: Watched) -> Iterator[Row]:
     note = f"in a minute; {mean}" if is_open else "from its start to its end"
     yield Row("Pages per second", now, note=note)
     codes = ", ".join(_statuses(totals)[:FEW])
-    note = f"{size(totals.bytes)}; {codes}" if codes else size(totals.bytes)
+    items = counted(totals.items, "item") if totals.items else ""
+    note = "; ".join(filter(None, (size(totals.bytes), items, codes)))
     yield Row("Pages", f"{totals.pages:,}", note=note)
     note = f"{queue.reserved:,} reserved, {queue.acked:,} done"
     yield Row("Queue", f"{queue.ready:,}", note=note)

@@ -219,7 +219,7 @@ def test_a_page_has_sites_of_feeds_and_says_what_cannot_be_read(page, crawl_of, 
 def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
     keys, store = crawl_of("news"), blocking()
     stuck = {"uplink_seconds": 300, "trapped": 7, "traps": {"hops": 7}, "excluded": 3}
-    stuck |= {"refused": 2, "memory_bytes": 799_000_000}
+    stuck |= {"refused": 2, "memory_bytes": 799_000_000, "items": 9_876_543}
     imported = {"recent": 10, "bloom": 0, "set": 5, "imported": 90}
     full = {"disk_full": True, "disk_free_bytes": 1_500_000_000, "seen": imported}
     fill(store, keys, ["n1", "n2"], n1=stuck, n2=full)
@@ -240,6 +240,7 @@ def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
             "3 links and queued requests dropped",
             "2 of them not sent: out of scope",
             "90 imported",
+            "9,876,543",
         ):
             assert line in said
         new, known = sections.found(watched.crawl.totals)
