@@ -183,6 +183,15 @@ async def test_host_is_set_aside_only_after_unreachable_failures_in_a_row(node_o
     assert node.hosts.left(HOST) > 299
 
 
+async def test_failures_of_very_many_hosts_are_counted_anew(node_of, monkeypatch):
+    monkeypatch.setattr("frontier.node.hosts.MOST_COUNTED", 2)
+    node = node_of(backoff_unreachable_after=2)
+    for host in (*HOSTS[:3], HOST):
+        node.hosts.missed(host, "unresolved", time.monotonic())
+
+    assert not node.hosts.waits(HOST)
+
+
 async def test_with_no_times_nothing_is_left_alone(node_of):
     node = node_of(backoff_times=0, backoff_unreachable_after=0)
     refuse(node)
