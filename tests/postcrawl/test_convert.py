@@ -143,6 +143,23 @@ def test_records_that_share_a_member_get_one_of_their_own(new_warc, tmp_path):
     assert gzip.decompress(made) == plain.read_bytes()
 
 
+def test_each_run_names_the_records_that_the_index_lacks(new_warc, tmp_path):
+    warc = new_warc("one.warc", packed=False)
+    warc.response("http://a.example/", 0, b"x" * 100)
+    path = warc.close()
+    url = b"WARC-Target-URI: http://a.example/\r\n"
+    assert url in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(url, b""))
+
+    first, second = (
+        convert(path, "-o", tmp_path / "out", code=ExitCode.INCOMPLETE)["records_left"]
+        for _ in range(2)
+    )
+
+    assert "a response without a URL" in first[0]
+    assert second == first
+
+
 @pytest.mark.parametrize("how", ["plain", "members", "whole"])
 @pytest.mark.parametrize(
     ("old", "new"),
