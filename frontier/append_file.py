@@ -8,7 +8,8 @@ What always holds:
     ``.open`` file that can be locked has lost its writer.
 3.  No file is ever overwritten: ``.open`` files are created exclusively, and only their
     creator, or `close_left` if the final name is free, may drop the suffix.
-4.  After an `OSError`, `AppendFile.rollback` brings the file back to where the last
+4.  Nothing is written to a file that somebody has moved or removed.
+5.  After an `OSError`, `AppendFile.rollback` brings the file back to where the last
     `flush` or `sync` left it. Until the next one, the last bytes that were appended may
     wait in memory.
 
@@ -26,6 +27,7 @@ from frontier.files import (
     FILE_MODE,
     OPEN,
     create_locked,
+    is_at,
     lock_left,
     sync_directory,
 )
@@ -118,6 +120,9 @@ class AppendFile:
 
     def _hand_over(self) -> None:
         """Write what waits; if that fails, the rest goes on waiting."""
+        if self._waiting and not is_at(self._path, self._file.fileno()):
+            gone = "it is not there any more; put it back, or start this node again"
+            raise FileNotFoundError(errno.ENOENT, gone, str(self._path))
         view = memoryview(b"".join(self._waiting))
         try:
             while view:

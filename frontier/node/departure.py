@@ -212,6 +212,8 @@ class Leaving:
         with contextlib.suppress(StoreUnavailable):
             await self._despite(leases.release(held))
         await self._node.parts.wait(Part.finish)
+        if graceful and (what := self._node.waits_for()):
+            self._undone("%s", what)
         return report
 
     async def _despite(self, step: Awaitable[Any]) -> None:

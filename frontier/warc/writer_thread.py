@@ -168,6 +168,7 @@ class ArchiveThread(GroupCommit[_Job]):
             self._writer.close()
         except OSError as error:
             self.failure = error
+            self.batches.waits_for = "a WARC file cannot be closed"
             logger.error(  # noqa: TRY400 - the operator acts on the reason alone
                 "a WARC file in %s is left open, for the next start to repair: %s",
                 self._writer.config.directory,

@@ -1,8 +1,9 @@
 """What two nodes wrote, read back with libraries that did not write it."""
 
 import json
+import signal
 
-from conftest import PARTITIONS
+from conftest import PARTITIONS, until
 from fastwarc import ArchiveIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
@@ -32,6 +33,19 @@ def captures(files):
             assert key not in found
             found[key] = (kind, headers["warc-payload-digest"], headers)
     return found
+
+
+def test_a_node_that_cannot_close_its_file_exits_with_1(serve, cluster):
+    server = serve(urls=100, hosts=1, calendar_months=0)
+    seeds = f"seeds={server.seeds[0]}"
+    cluster.start("node-1", "-a", seeds, FRONTIER_KEEP_ALIVE="True")
+    until(lambda: not server.expected - {*server.requests().fetched()}, "all pages")
+    until(lambda: not cluster.reserved("site-1"), "that all are stored")
+    cluster.warc_dir.rename(cluster.directory / "elsewhere")
+    cluster.nodes["node-1"].send_signal(signal.SIGTERM)
+
+    assert cluster.wait() == [1]
+    assert "a WARC file cannot be closed" in cluster.text_of("node-1")
 
 
 def test_a_second_crawl_is_revisits_that_refer_to_the_first(serve, cluster):

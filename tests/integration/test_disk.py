@@ -79,7 +79,8 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         until(lambda: complaint in cluster.text_of("n1"), "the complaint")
         settled = until_quiet(site)
         assert settled <= 60  # what it holds, what was in flight, and no more
-        assert "n1 waits: its archive, " in cluster.ask("crawl", "status").stdout
+        waits = "n1 waits: its archive, "
+        until(lambda: waits in cluster.ask("crawl", "status").stdout, "its report")
         if ends:
             cluster.nodes["n1"].send_signal(signal.SIGTERM)
             until(lambda: "waits for that for 30 s" in cluster.text_of("n1"), "its end")

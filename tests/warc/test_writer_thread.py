@@ -63,6 +63,19 @@ def test_an_exchange_is_stored(archive, tmp_path):
     assert_sound(tmp_path / NAME)
 
 
+def test_nothing_is_durable_while_its_file_is_moved_away(archive, tmp_path, caplog):
+    archive.submit(an_exchange())[1].result(SOON)
+    elsewhere = (tmp_path / f"{NAME}.open").rename(tmp_path / "elsewhere")
+    _, future = archive.submit(an_exchange(1))
+    while not archive.batches.blocked:
+        assert not future.done()
+
+    elsewhere.rename(tmp_path / f"{NAME}.open")
+
+    assert future.result(SOON).file == NAME
+    assert "is not there any more" in caplog.text
+
+
 def test_a_barrier_completes_after_what_it_waits_for_is_indexed(archive, index):
     gate = Gate(index)
     sequence, future = archive.submit(an_exchange())
