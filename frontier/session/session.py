@@ -76,7 +76,7 @@ from frontier.session.live_settings import LiveSettings
 from frontier.session.request_stats import Counts, Outcomes, limits_of
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
-from frontier.urls.partition import DOWNLOAD_SLOT, QueueAddresses
+from frontier.urls.partition import DOWNLOAD_SLOT, QueueAddresses, queue_key
 from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -435,6 +435,8 @@ class Session(Part):
         connect = self._crawler.signals.connect
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)
+        connect(self._note_fault, signals.spider_error)
+        connect(self._note_fault, signals.item_error)
         self._count_for_limits()
 
     def end_by_spider(self, error: BaseException) -> None:
@@ -589,6 +591,14 @@ class Session(Part):
         """Count a response that is no redirect, unless it is for a robots.txt."""
         if self.requests.reservation(request) is not None:
             self.node.fetched.page(request.url)
+
+    def _note_fault(self, response: Any) -> None:
+        """Count an exception of a callback or an item pipeline that got *response*.
+
+        That of an errback got a failure, and that of an item of `start` nothing.
+        """
+        host = queue_key(getattr(response, "url", ""), "host")
+        self.outcomes.failed("code", host)
 
     def note_reason(self, reason: str) -> None:
         """Note why the spider closes."""

@@ -37,6 +37,7 @@ ERROR_KINDS = {
     "reset": "connection broken",
     "http_429": "answer 429",
     "http_5xx": "answer 5xx",
+    "code": "in callbacks and pipelines",
     "other": "other",
 }
 """Kinds of errors, and each in words."""

@@ -11,7 +11,7 @@ from conftest import HELD, SHORT, after, until
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, page
 
 
 def complaints(text):
@@ -128,6 +128,42 @@ def speak_plainly(listener):
                 connection.recv(4096)
 
 
+RAISING = """
+import scrapy
+
+
+class RaisingSpider(scrapy.Spider):
+    name = "raising"
+
+    async def start(self):
+        yield scrapy.Request(self.url)
+
+    def parse(self, response):
+        yield {"url": response.url}
+        yield scrapy.Request("http://127.0.0.1:9/", errback=self.failed)
+        raise KeyError("callback")
+
+    def failed(self, failure):
+        raise KeyError("errback")
+
+
+class Pipeline:
+    def process_item(self, item):
+        raise KeyError("pipeline")
+"""
+
+
+def test_errors_of_the_projects_code_are_in_the_report(cluster, tmp_path):
+    conf = 'ITEM_PIPELINES = {"own.Pipeline": 100}\nRETRY_ENABLED = False\n'
+    project = scrapy_project(tmp_path / "project", RAISING, conf)
+    site = RawSite({"/": page()})
+    url = f"url={site.url('/')}"
+    with contextlib.closing(site):
+        done = cluster.crawl("--spider", "raising", "-a", url, cwd=project)
+
+    assert "3 in callbacks and pipelines" in done.stdout, done.stdout + done.stderr
+
+
 def test_errors_are_counted_by_kind_and_by_host(cluster):
     site = RawSite({}, listener=socket.create_server(("0.0.0.0", 0)))
     with socket.create_server(("127.0.0.9", 0)) as bound:
@@ -163,7 +199,7 @@ def test_errors_are_counted_by_kind_and_by_host(cluster):
     fine = hosts.pop("fine")
     hosts |= {"refused": nobody, "dns": "no.invalid", "tls": tls}
     assert totals.host_errors == {host: {kind: 1} for kind, host in hosts.items()}
-    assert totals.error_kinds == {**dict.fromkeys(hosts, 1), "other": 0}
+    assert totals.error_kinds == {**dict.fromkeys(hosts, 1), "code": 0, "other": 0}
     assert totals.errors == len(hosts) == 7
     assert next(iter(totals.host_seconds)) == hosts["timeout"]
     assert totals.host_seconds.keys() == {fine, *hosts.values()}
