@@ -110,7 +110,7 @@ def join(
     last: dict[bytes, int] = {}
     columns: dict[str, None] = {}
     for file in files:
-        for line in lines_of(file):
+        for line in lines_of(file, origin_field):
             if line.item is None:
                 done.cut.append(Cut(file, line.number))
                 continue
@@ -126,7 +126,7 @@ def join(
     done.pages = len(last)
     write = _writer(output, list(columns))
     for file in files:
-        for line in lines_of(file):
+        for line in lines_of(file, origin_field):
             if line.item is None:
                 continue
             origin = _origin(line.item, origin_field)
@@ -180,14 +180,17 @@ def _put(output: IO[bytes], text: str) -> None:
     output.write(text.encode("utf-8", "surrogateescape"))
 
 
-def lines_of(file: Path) -> Iterator[Line]:
+def lines_of(file: Path, origin_field: str) -> Iterator[Line]:
     """The items of *file* in their order, and what was cut.
 
     Raises:
         OSError: It cannot be read.
     """
     with open_input(file) as opened:
-        yield from _rows(opened) if _is_csv(file) else _json_lines(opened)
+        if _is_csv(file):
+            yield from _rows(opened, origin_field)
+        else:
+            yield from _json_lines(opened)
 
 
 def _json_lines(file: IO[bytes]) -> Iterator[Line]:
@@ -227,14 +230,21 @@ def _read(line: bytes) -> tuple[dict[str, Any] | None, bool]:
     return None, True
 
 
-def _rows(file: BinaryIO) -> Iterator[Line]:
-    """The rows of a CSV file; the last was cut if it has no line break."""
+def _rows(file: BinaryIO, origin_field: str) -> Iterator[Line]:
+    """The rows of a CSV file; the last was cut if it has no line break.
+
+    A node that goes on with a file begins with the names of its columns again, which
+    may be others.
+    """
     with io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="") as text:
         ends = _Ends(text)
         rows = csv.reader(ends)
         try:
             columns = next(rows, [])
             for row in rows:
+                if row == columns or origin_field in row:
+                    columns = row
+                    continue
                 whole = len(row) == len(columns) and ends.whole
                 if row:
                     item = dict(zip(columns, row, strict=False)) if whole else None

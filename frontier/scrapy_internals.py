@@ -22,6 +22,7 @@ import socket
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import scrapy
@@ -562,7 +563,7 @@ class FeedFiles:
             self._claim(slot)
 
     def _claim(self, slot: Any) -> None:
-        """Warn if another process on this machine writes the file of *slot*, too.
+        """Warn if the file of *slot* has items, or another process here writes it, too.
 
         A claim is an abstract socket of Linux's, whose name ends with its process. A
         lock on the file would not do: a node without items opens its file, and empties
@@ -570,8 +571,16 @@ class FeedFiles:
         """
         if not isinstance(slot.storage, FileFeedStorage):
             return
-        path = os.fsencode(os.path.realpath(slot.storage.path))
-        name = hashlib.blake2b(path, digest_size=16).hexdigest()
+        path = Path(slot.storage.path).resolve()
+        before = path.stat().st_size if path.is_file() else 0
+        if before and slot.storage.write_mode == "wb":
+            logger.warning(
+                "the feed %s, which has %d bytes, is overwritten: if they are items of "
+                "this crawl, which goes on, they are lost; -o appends to it",
+                slot.uri,
+                before,
+            )
+        name = hashlib.blake2b(bytes(path), digest_size=16).hexdigest()
         claim = socket.socket(socket.AF_UNIX)
         try:
             claim.bind(f"\0frontier-feed-{name}")

@@ -7,7 +7,7 @@ from frontier.errors import ConfigurationError
 from frontier.item_files import Cut, join
 
 FIRST, SECOND = "ab" * 16 + "-1000", "ab" * 16 + "-2000"
-OTHER = "cd" * 16 + "-1500"
+OTHER, THIRD = "cd" * 16 + "-1500", "ef" * 16 + "-1700"
 
 
 def joined(tmp_path, files, field="from"):
@@ -46,12 +46,13 @@ def test_an_item_after_a_truncated_one_is_kept(tmp_path):
 
 def test_csv_files_are_joined_by_the_names_of_their_columns(tmp_path):
     first = f'n,text,from\r\n1,"two\r\nlines",{FIRST}\r\n2,x,{OTHER}\r\n'
-    second = f"from,n\r\n{SECOND},1\r\n{SECOND},5"
+    second = f"from,n\r\n{SECOND},1\r\nfrom,n\r\nn,from\r\n6,{THIRD}\r\n7,{THIRD}"
     done, text = joined(tmp_path, {"a.csv": first, "b.csv": second})
 
-    assert text == f"n,text,from\r\n2,x,{OTHER}\r\n1,,{SECOND}\r\n"
-    assert done.doubles == 1
-    assert done.cut == [Cut(tmp_path / "b.csv", 3)]
+    rows = f"2,x,{OTHER}\r\n1,,{SECOND}\r\n6,,{THIRD}\r\n"
+    assert text == f"n,text,from\r\n{rows}"
+    assert (done.doubles, done.without_origin) == (1, 0)
+    assert done.cut == [Cut(tmp_path / "b.csv", 6)]
 
 
 @pytest.mark.parametrize("names", [["a.json"], ["a.jsonl", "b.csv"]])

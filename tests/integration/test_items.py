@@ -203,7 +203,8 @@ def test_nodes_sharing_a_feed_are_warned_and_the_last_sums_the_counts(
     serve, cluster, project, monkeypatch
 ):
     server = serve(urls=90, hosts=4, calendar_months=0, delay=HELD, nodes=NODES)
-    words = ["-a", f"seeds={','.join(server.seeds)}", "-o", "all.jsonl"]
+    words = ["-a", f"seeds={','.join(server.seeds)}", "-O", "all.jsonl"]
+    (project / "all.jsonl").write_text("before")
     with monkeypatch.context() as patch:
         patch.setenv("FRONTIER_JOIN_ONLY", "1")
         cluster.start("node-2", *words, spider="pages", cwd=project)
@@ -216,6 +217,7 @@ def test_nodes_sharing_a_feed_are_warned_and_the_last_sums_the_counts(
 
     logs = {node: cluster.text_of(node) for node in NODES}
     assert sum("writes the feed all.jsonl, too" in log for log in logs.values()) == 1
+    assert all("all.jsonl, which has 6 bytes, is" in log for log in logs.values())
     stats = [
         ast.literal_eval(re.search(r"at closed: (.*)", log)[1]) for log in logs.values()
     ]
