@@ -212,7 +212,7 @@ def list_all(given: ListOptions) -> Shown:
     faults = [
         f"the key {CrawlKeys(given.namespace, crawl.crawl_id).meta} of "
         f"{crawl.crawl_id} is damaged: delete it; frontier crawl rebuild then makes "
-        "the crawl again from journals, and frontier crawl end ends it"
+        "the crawl again from journals; without them the next node begins another"
         for crawl in crawls
         if crawl.state == DAMAGED
     ]

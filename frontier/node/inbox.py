@@ -38,6 +38,7 @@ from frontier.queue.reserve import (
     reserve_call,
     reserved,
 )
+from frontier.status.text import counted
 from frontier.store.outage_retry import pauses
 
 if TYPE_CHECKING:
@@ -192,12 +193,12 @@ class Inbox:
         if not leases:
             return
         logger.warning(
-            "the leases on %d partitions are lost (%s%s); %d requests that were "
-            "under way will be fetched again by their new holders",
-            len(leases),
+            "the leases on %s are lost (%s%s); %s that were under way will be fetched "
+            "again by their new holders",
+            counted(len(leases), "partition"),
             ", ".join(str(lease.partition) for lease in leases[:NAMED]),
             ", ..." if len(leases) > NAMED else "",
-            self.lose(leases),
+            counted(self.lose(leases), "request"),
         )
 
     async def give_back(self, partitions: Iterable[int]) -> None:

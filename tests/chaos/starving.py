@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from pathlib import Path
 
-LOST = re.compile(r"; (\d+) requests that were under way will be fetched again by")
+LOST = re.compile(r"; (\d+) requests? that were under way will be fetched again by")
 """What a node says that has lost leases."""
 SHARE = 0.5
 """Of the time: who waited for longer is starved."""

@@ -79,7 +79,7 @@ async def test_a_lost_lease_costs_no_other_partition_its_acks(
     assert sorted(node.leases.held) == [0, 2]
     assert (await node.scan(1)).reserved == 1
     assert not node.inbox.open
-    assert caplog.text.count("the leases on 1 partitions are lost (1); 1 requests") == 1
+    assert caplog.text.count("the leases on 1 partition are lost (1); 1 request ") == 1
 
 
 async def test_the_journal_has_the_links_before_an_ack_and_the_ack_after_it(
