@@ -16,8 +16,13 @@ from tests.postcrawl.conftest import OTHER, PAGE
 from tests.postcrawl.test_dedupe import run, state
 
 
-def test_an_original_that_has_vanished(before, planned, tmp_path):
-    (before / "one.warc.gz").unlink()
+def longer(path):
+    path.write_bytes(path.read_bytes() + b"\0")
+
+
+@pytest.mark.parametrize("change", [Path.unlink, longer])
+def test_an_original_whose_file_is_not_what_it_was(before, planned, change):
+    change(before / "one.warc.gz")
     was = state(before)
 
     done = run("apply", planned, "--in-place", code=ExitCode.INCOMPLETE)
