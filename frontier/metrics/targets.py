@@ -15,10 +15,11 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
+from frontier.errors import OtherSchema
 from frontier.metrics.exposition import label
 from frontier.settings.values import HOST
 from frontier.status.snapshot import Nodes, list_crawls, node_calls
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import SCHEMA, CrawlKeys
 
 if TYPE_CHECKING:
     from frontier.status.figures import Figures
@@ -43,6 +44,10 @@ def find(
     left_out: list[str] = []
     for summary in list_crawls(store, namespace):
         if summary.state != "open" or summary.kind != "crawl":
+            continue
+        if summary.schema != f"{SCHEMA}":
+            other = OtherSchema(summary.crawl_id, summary.schema, SCHEMA)
+            left_out.append(f"nodes: {other}")
             continue
         calls = node_calls(CrawlKeys(namespace, summary.crawl_id))
         nodes = Nodes.of(*store.run(calls, tolerant=True))

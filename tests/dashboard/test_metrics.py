@@ -7,6 +7,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as of_text
 
 from frontier.metrics.crawl import CRAWL, MOST
+from frontier.store.keys import SCHEMA
 from tests.prometheus import program
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -128,3 +129,15 @@ def test_figures_that_are_not_of_now_are_no_figures(page, crawl_of, own_server):
         pass  # the next look is due within a second
     assert served.ask("/metrics")[0].status == 503
     own_server.start()
+
+
+def test_prometheus_is_told_no_nodes_of_another_version_and_the_log_says_so(
+    page, crawl_of, db, caplog
+):
+    keys = crawl_of("news")
+    told(db, keys, a=REPORT | {"metrics_port": 9100, "metrics_host": "10.0.0.7"})
+    assert "10.0.0.7:9100" in page().ask("/targets")[1]
+    db("HSET", keys.meta, "schema", SCHEMA + 1)
+
+    assert json.loads(page().ask("/targets")[1]) == []
+    assert f"news-1 has schema version {SCHEMA + 1}, " in caplog.text
