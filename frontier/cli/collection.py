@@ -12,7 +12,6 @@ from frontier.cli.command import (
     Commands,
     Consent,
     CrawlsOptions,
-    OneCrawl,
     Output,
     StoreOptions,
     argument,
@@ -236,8 +235,11 @@ def import_sources(given: ImportOptions) -> Shown:
 
 
 @options
-class OneOfItsCrawls(Consent, OneCollection, OneCrawl):
+class OneOfItsCrawls(Consent, OneCollection, CrawlsOptions):
     """Which crawl of a collection."""
+
+    # An id as `b:counts` would change what is noted of crawl b.
+    crawl: str = option(..., CRAWL_ID, "The crawl.", "--crawl", type=_crawl_id)
 
 
 def commit(given: OneOfItsCrawls) -> Shown:

@@ -166,3 +166,16 @@ def test_a_purge_leaves_the_counts_of_a_crawl_that_stays(index, tmp_path):
     assert code == 0, err
     assert index.counts("b") == before
     assert index.members(index.keys.committed) == {"b"}
+
+
+@pytest.mark.parametrize("verb", ["commit", "cancel"])
+def test_what_is_called_like_the_counts_of_a_crawl_is_no_crawl(index, tmp_path, verb):
+    wacz = make_wacz(tmp_path / "b.wacz", [line(1)])
+    index.put(make_manifest(tmp_path / "all.json", [resource(wacz, "b")]))
+    before = index.counts("b")
+    index("SADD", index.keys.uncommitted, "b:counts")  # by another tool
+
+    code, _, err = index.run(verb, "--crawl", "b:counts", "--yes")
+
+    assert (code, "no crawl has the id 'b:counts'" in err) == (2, True), err
+    assert index.counts("b") == before
