@@ -105,6 +105,24 @@ async def test_a_lost_lease_is_noticed_and_what_stood_on_it_dropped(
     assert a.inbox.take() is None
 
 
+async def test_what_a_node_has_not_started_goes_to_the_node_that_takes_its_partition(
+    parts, start, new_push, until
+):
+    a, b = parts("a", partitions=8), parts("b", partitions=8)
+    start(a.outbox.run(), a.inbox.run())
+    await settle(a)
+    for partition in range(8):
+        await a.push(partition, new_push(b"%d" % partition))
+    await a.ready.load(range(8))
+    await until(lambda: len(a.inbox) == 8)
+
+    await settle(a, b)
+
+    theirs = [await b.items(partition) for partition in sorted(b.leases.held)]
+    assert theirs == [[b"0%d" % partition] for partition in sorted(b.leases.held)]
+    assert len(a.inbox) + len(theirs) == 8
+
+
 async def test_a_partition_that_a_node_has_and_does_not_know_of_is_given_up(
     parts, db, crawl, monkeypatch, start, until
 ):
