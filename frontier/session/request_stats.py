@@ -72,8 +72,10 @@ class Outcomes:
         self._seconds: OrderedDict[str, list[float]] = OrderedDict()
 
     def failed(self, kind: str, host: str) -> None:
-        """Count an error of *kind* of *host*."""
+        """Count an error of *kind* of *host*, which is empty if it is of none."""
         self.kinds[kind] += 1
+        if not host:
+            return
         host = host[:MAX_HOST]
         if host not in self._hosts:
             self._counts[host] = self._make_room()

@@ -595,9 +595,10 @@ class Session(Part):
     def _note_fault(self, response: Any) -> None:
         """Count an exception of a callback or an item pipeline that got *response*.
 
-        That of an errback got a failure, and that of an item of `start` nothing.
+        An errback got a failure, and what an item of `start` passes through nothing.
         """
-        host = queue_key(getattr(response, "url", ""), "host")
+        request = getattr(response, "request", None)
+        host = queue_key(getattr(request, "url", ""), "host")
         self.outcomes.failed("code", host)
 
     def note_reason(self, reason: str) -> None:

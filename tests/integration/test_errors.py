@@ -1,6 +1,7 @@
 """Wrong settings, seeds and servers: one message each, and the rest goes on."""
 
 import contextlib
+import re
 import socket
 import subprocess
 import threading
@@ -136,6 +137,7 @@ class RaisingSpider(scrapy.Spider):
     name = "raising"
 
     async def start(self):
+        yield {"url": None}
         yield scrapy.Request(self.url)
 
     def parse(self, response):
@@ -161,7 +163,11 @@ def test_errors_of_the_projects_code_are_in_the_report(cluster, tmp_path):
     with contextlib.closing(site):
         done = cluster.crawl("--spider", "raising", "-a", url, cwd=project)
 
-    assert "3 in callbacks and pipelines" in done.stdout, done.stdout + done.stderr
+    said = done.stdout
+    assert "4 in callbacks and pipelines" in said, said + done.stderr
+    of_page, of_failure = site.url("").split("/")[2], "127.0.0.1:9"
+    (named,) = re.findall("Errors, by host +(.+?) *\n", said)
+    assert {*named.split(", ")} == {f"{of_page} 2", f"{of_failure} 2"}
 
 
 def test_errors_are_counted_by_kind_and_by_host(cluster):
