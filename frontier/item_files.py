@@ -242,7 +242,8 @@ def _rows(file: BinaryIO, origin_field: str) -> Iterator[Line]:
         try:
             columns = next(rows, [])
             for row in rows:
-                if row == columns or origin_field in row:
+                is_item = any(map(ORIGIN.fullmatch, row))  # whatever text it has
+                if row == columns or (origin_field in row and not is_item):
                     columns = row
                     continue
                 whole = len(row) == len(columns) and ends.whole

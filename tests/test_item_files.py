@@ -45,11 +45,11 @@ def test_an_item_after_a_truncated_one_is_kept(tmp_path):
 
 
 def test_csv_files_are_joined_by_the_names_of_their_columns(tmp_path):
-    first = f'n,text,from\r\n1,"two\r\nlines",{FIRST}\r\n2,x,{OTHER}\r\n'
+    first = f'n,text,from\r\n1,"two\r\nlines",{FIRST}\r\n2,from,{OTHER}\r\n'
     second = f"from,n\r\n{SECOND},1\r\nfrom,n\r\nn,from\r\n6,{THIRD}\r\n7,{THIRD}"
     done, text = joined(tmp_path, {"a.csv": first, "b.csv": second})
 
-    rows = f"2,x,{OTHER}\r\n1,,{SECOND}\r\n6,,{THIRD}\r\n"
+    rows = f"2,from,{OTHER}\r\n1,,{SECOND}\r\n6,,{THIRD}\r\n"
     assert text == f"n,text,from\r\n{rows}"
     assert (done.doubles, done.without_origin) == (1, 0)
     assert done.cut == [Cut(tmp_path / "b.csv", 6)]
