@@ -1,7 +1,7 @@
 """Crawls to which everything happens that may.
 
-``.ci/run`` tries ten seeds, and ``make chaos`` twenty. Replay one that fails:
-``python -m tests.chaos --seed N``.
+``.ci/run`` and ``make chaos`` try twenty seeds. Replay one that fails: ``python -m
+tests.chaos --seed N``.
 """
 
 import pytest
