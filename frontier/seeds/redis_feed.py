@@ -90,7 +90,8 @@ class StartFeed(Emitter):
         What another node has may lead to more, and falls to this one if that node dies.
         """
         most, since = int(getattr(self._spider, "max_idle_time", 0) or 0), self._since
-        if not 0 < most <= time.monotonic() - self._waits_from:
+        has_waited = 0 < most <= time.monotonic() - self._waits_from
+        if not (has_waited and self._node.is_idle()):
             return
         nothing_left = await self._node.end_of_crawl.nothing_left()
         if self._since != since:
