@@ -57,8 +57,9 @@ MOST_WAIT = 1.0
 """Seconds for which a request from the store may wait in its slot, where it counts
 towards ``CONCURRENT_REQUESTS``."""
 PATIENCE = 0.05
-"""Seconds between checks of a lease that is not current, or whether a paused crawl goes
-on."""
+"""Seconds between checks of a lease that is not current."""
+PAUSE_LOOK = 0.5
+"""Seconds between checks whether a paused crawl goes on; a pause may take hours."""
 
 
 class _Busy:
@@ -236,7 +237,7 @@ class LeaseGuard:
                 session.requests.put_off(request)
                 self._crawler.stats.inc_value("frontier/queue/lost")
                 raise LeaseGone(LOST)
-            await asyncio.sleep(PATIENCE)
+            await asyncio.sleep(PAUSE_LOOK if node.controls.paused else PATIENCE)
         return waited
 
     async def _turn(self, name: str, delay: float) -> None:
