@@ -190,8 +190,10 @@ def named(cls, *, tagged=False):
     keys = cls("frontier") if cls is RegistryKeys else cls("", tagged)
     found = {}
     for what in vars(cls):
-        if not what.startswith("_") and what not in cls.__dataclass_fields__:
-            found[what] = getattr(keys, what)(*arguments.get(what, []))
+        if what.startswith("_") or what in {*cls.__dataclass_fields__, "prefix"}:
+            continue
+        key = getattr(keys, what)
+        found[what] = key if isinstance(key, str) else key(*arguments.get(what, []))
     return found
 
 
