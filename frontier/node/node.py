@@ -252,7 +252,7 @@ class Node:
                 address=self.store.address,
                 timeout=answer_time(self.config.lease_ttl),
             )
-            self.opened.callback(self.watchdog.close)
+            self.opened.push_async_callback(self.watchdog.close)
         await self.reach(self._keep_to_the_end)
         await self.reach(self.heartbeat.beat)
         self._compare_clocks()

@@ -154,17 +154,19 @@ class Watchdog:
                 self._tell()
                 await asyncio.sleep(turn)
         finally:
-            self._end()
+            await self._end()
 
-    def _end(self) -> None:
-        """End the process, which is no longer needed."""
-        if self._child is not None:
+    async def _end(self) -> None:
+        """End the process, which is no longer needed, and wait for its end."""
+        child, self._child = self._child, None
+        if child is not None:
             with contextlib.suppress(ProcessLookupError):
-                self._child.kill()
+                child.kill()
+            await child.wait()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Release the shared memory, once `run` has ended or if it never began."""
-        self._end()
+        await self._end()
         self._memory.close()
 
     async def _start(self) -> None:
