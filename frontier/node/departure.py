@@ -212,7 +212,8 @@ class Leaving:
         with contextlib.suppress(StoreUnavailable):
             await self._despite(leases.release(held))
         await self._node.parts.wait(Part.finish)
-        if graceful and (what := self._node.waits_for()):
+        # Whether the store answers is told by the last step, which needs it.
+        if graceful and (what := self._node.parts_wait_for()):
             self._undone("%s", what)
         return report
 

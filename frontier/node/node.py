@@ -613,8 +613,13 @@ class Node:
 
     def waits_for(self) -> str:
         """What keeps this node from storing what is done; empty if nothing does."""
-        waits = [self.outage_retry.waits_for, *self.parts.each(Part.waits_for)]
-        return " and ".join(filter(None, (each() for each in waits)))
+        waits = self.outage_retry.waits_for(), self.parts_wait_for()
+        return " and ".join(filter(None, waits))
+
+    def parts_wait_for(self) -> str:
+        """What keeps its parts from it, as a full disk does; empty if nothing does."""
+        waits = [each() for each in self.parts.each(Part.waits_for)]
+        return " and ".join(filter(None, waits))
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""

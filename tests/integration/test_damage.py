@@ -227,7 +227,9 @@ def test_damaged_key_outliving_crawls_is_reported_and_hides_no_loss(
     for text in texts:  # Scrapy's own tell of each request that was under way
         assert not re.search(r"\[frontier\.[^\n]*\nTraceback", text), text[-3000:]
     missing = site.requests().missing(site.expected)
+    # A commit renames the counts of a round, damaged or not.
+    named_key = re.escape(name).replace(r"site\-1", r"site\-1(~[0-9]+)?")
     for code, text in zip(codes, texts, strict=True):
         assert code in {0, 1, 7}
-        assert code == 0 or f"the key {name} " in text, text[-3000:]
+        assert code == 0 or re.search(f"the key {named_key} ", text), text[-3000:]
     assert not missing or {1, 7} & set(codes)
