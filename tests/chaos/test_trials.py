@@ -1,6 +1,6 @@
 """Crawls to which everything happens that may.
 
-``.ci/run`` and ``make chaos`` try twenty seeds. Replay one that fails: ``python -m
+``.ci/run`` and ``make chaos`` try ten seeds. Replay one that fails: ``python -m
 tests.chaos --seed N``.
 """
 

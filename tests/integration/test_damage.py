@@ -107,7 +107,7 @@ def test_a_damaged_key_stops_all_nodes_and_the_crawl_is_whole_after_its_repair(
     for turn, what in enumerate(kinds):
         kind = KINDS[what]
         if hasattr(CrawlKeys, what):
-            name = getattr(keys, what)()
+            name = getattr(keys, what)
         else:
             name = getattr(keys.partition(keys_of(cluster)[1]), what)
         damage(cluster.store, name, kind)
