@@ -211,9 +211,8 @@ class Store:
         """Raise if the store has changed since *began*; note it of these *replies*."""
         if any(isinstance(one, DEMOTED) for one in replies):
             self.doubt()  # when it is a primary again, it has what its primary had
-        elif (
-            self.watched and self._router.changes != began
-        ):  # it is not the one that replied
+        # Since these replies another server took the place, or lost its last writes.
+        elif self.watched and self.changes != began:
             raise StoreUnavailable(self.where, CHANGED)
 
     async def call(self, call: Call) -> Any:

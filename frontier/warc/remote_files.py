@@ -55,8 +55,6 @@ def path_of(text: str) -> Path:
     Raises:
         ConfigurationError: It is a URL that names no file, or one with a password.
     """
-    from pathlib import Path
-
     if not is_url(text):
         return Path(text)
     if without_secrets(text) != text:
