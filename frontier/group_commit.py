@@ -11,7 +11,8 @@ What always holds:
     only if all before it are.
 3.  Every future of `durable` completes: when its number is durable, or with
     `WriterStopped` if the thread ends before that. Nobody can cancel it.
-4.  After `close` no job is added. What was added before is still taken.
+4.  A job that comes when the thread has ended is given up, and its number is never
+    durable: whoever adds it need not know. Whoever waits for it learns why.
 
 A future completes in the thread, so its callbacks run there: they must be quick, must
 not wait for the thread, and must go through ``reactor.callFromThread`` to touch
@@ -41,7 +42,7 @@ class GroupCommit(Generic[Job]):
     """
 
     def __init__(self, name: str, closed: str) -> None:
-        """*name* is the thread's; *closed* is what the error for a late job says."""
+        """*name* is the thread's; *closed* is what the error says once it has ended."""
         self._name = name
         self._closed = closed
         self.failure: BaseException | None = None
@@ -91,20 +92,18 @@ class GroupCommit(Generic[Job]):
             self._thread.join()
 
     def _add(self, job: Job, size: int = 0) -> int:
-        """Add *job*, of *size* bytes in memory; return its number.
-
-        Raises:
-            WriterStopped: `close` was called, or the thread has failed.
-        """
+        """Add *job*, of *size* bytes in memory; return its number."""
         with self._changed:
-            if self._ended or self._stopping.is_set():
-                raise self._stopped()
-            self._waiting.append((job, size))
             self._added += 1
-            self.pending_bytes += size
-            if len(self._waiting) == 1:
-                self._changed.notify()
-            return self._added
+            number = self._added
+            if not self._ended:
+                self._waiting.append((job, size))
+                self.pending_bytes += size
+                if len(self._waiting) == 1:
+                    self._changed.notify()
+                return number
+        self._give_up(job)
+        return number
 
     def _take(
         self, most: int, *, idle: float | None = None, linger: float = 0.0
@@ -150,8 +149,7 @@ class GroupCommit(Generic[Job]):
     def _run(self) -> None:
         try:
             self._work()
-        except (WriterStopped, StoreRefused) as error:
-            logger.error("%s", error)  # noqa: TRY400 - told by its reason alone
+        except (WriterStopped, StoreRefused) as error:  # told by whoever waits
             self.failure = error
         except BaseException as error:
             logger.exception("the %s thread failed", self._name)

@@ -33,7 +33,7 @@ from frontier.download.back_off import TIMES, LeftAlone, probe
 from frontier.download.outcomes import LeaseGone
 from frontier.download.politeness import CLOSING
 from frontier.errors import CodecError, FrontierError, NotSerializable
-from frontier.node.context import Owner, Part, Target, Tasks
+from frontier.node.context import Owner, Part, Target
 from frontier.node.delivery import Link
 from frontier.queue.due import META as DUE_META, Again, read_due
 from frontier.queue.item import EXEMPT, EXTRAS, FORCED, Codec
@@ -116,7 +116,6 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         self._handed = 0
         self._idle_since: float | None = None
         self._sweeper: asyncio.Task[None] | None = None
-        self._aside = Tasks()
 
     @override
     def open(self, spider: Spider) -> Deferred[None]:
@@ -406,7 +405,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
     def _bury(self, reservation: Reservation, error: FrontierError) -> None:
         self._session.count("frontier/queue/dead")
         logger.error("a request goes to the dead letter: %s", error)
-        self._aside.begin(self._node.acks.bury(reservation, str(error)))
+        self._node.tasks.begin(self._node.acks.bury(reservation, str(error)))
 
     def fetch_again(
         self, request: Request, when: Any, changed: Request | None = None
@@ -449,7 +448,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
             if self._session.closing and not self._leaving:
                 self._leaving = True
                 self._put_back_waiting()
-                self._aside.begin(self._node.parts.wait(Part.quit))
+                self._node.tasks.begin(self._node.parts.wait(Part.quit))
                 self._node.leave()
 
     @property
@@ -503,13 +502,13 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         hosts, it waits until a due time.
         """
         if self._config.queue_key not in SPREAD:
-            self._aside.begin(self._node.acks.put_back(reservation))
+            self._node.tasks.begin(self._node.acks.put_back(reservation))
             return
         left = self._session.component(LeftAlone).left(request)
         if self.fetch_again(request, max(LEAST_WAIT, left)):
             self._node.deliveries.through(reservation)
         else:
-            self._aside.begin(self._put_back_local(reservation, left))
+            self._node.tasks.begin(self._put_back_local(reservation, left))
 
     async def _put_back_local(self, reservation: Reservation, left: float) -> None:
         """Have an adopted request wait: its queue, of one URL, is not left alone.

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from frontier.errors import StoreRefused, WriterStopped
+from frontier.errors import WriterStopped
 from frontier.group_commit import GroupCommit
 
 SOON = 120  # seconds; how long a test waits for what happens at once
@@ -102,10 +102,12 @@ def test_group_commit_close_flushes_pending_jobs(groups):
 
     assert barrier.result(0) is None
     assert one.given_up == []
-    with pytest.raises(WriterStopped, match="the test is closed: as asked"):
-        one.add("d")
-    assert isinstance(one.durable(4).exception(0), WriterStopped)
     assert one.durable().result(0) is None
+    late = one.add("d")
+    assert (one.given_up, one.pending_bytes) == (["d"], 0)
+    with pytest.raises(WriterStopped, match="the test is closed: as asked"):
+        one.durable(late).result(0)
+    assert one.durable(late - 1).result(0) is None
 
 
 def test_group_commit_failure_rejects_later_jobs_in_order(groups, caplog):
@@ -128,17 +130,4 @@ def test_group_commit_failure_rejects_later_jobs_in_order(groups, caplog):
     assert (one.pending, one.pending_bytes) == (0, 0)
     assert "the test thread failed" in caplog.text
     with pytest.raises(WriterStopped, match="a bug"):
-        one.add("d")
-
-
-def test_a_refusal_of_the_store_is_told_in_one_line(groups, caplog):
-    one = groups()
-    one.add("a")
-    one.error = StoreRefused("the store at here wants a password")
-    one.go_on.release()
-
-    assert isinstance(one.durable().exception(SOON), WriterStopped)
-    assert one.failure is one.error
-    (record,) = caplog.records
-    assert record.getMessage() == str(one.error)
-    assert record.exc_info is None
+        one.durable(one.add("d")).result(0)

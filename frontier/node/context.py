@@ -4,8 +4,8 @@ A *part* is a feature that hangs on the kernel of a node. The kernel knows the h
 `Part`, and no part by name. The components are put together in
 `frontier.node.node`. What always holds:
 
-1.  If a loop fails for good, the owner is told, once, and `unless_broken` returns:
-    nothing waits for what only that loop would have done.
+1.  If a loop or another task fails for good, the owner is told, once, and
+    `unless_broken` returns: nothing waits for what only that would have done.
 2.  After `stop` no loop runs.
 """
 
@@ -300,17 +300,22 @@ class Tasks(set["asyncio.Task[Any]"]):
 
 
 class Loops:
-    """Runs loops as tasks, and tells *on_failure* what ended one of them."""
+    """Runs loops and other tasks, and tells *on_failure* what ended one of them."""
 
     def __init__(self, on_failure: Callable[[BaseException], None]) -> None:
         self._on_failure = on_failure
         self._tasks: list[asyncio.Task[None]] = []
+        self._aside = Tasks()
         self._broken = asyncio.Event()
-        """Set when a loop that others may wait for has failed for good."""
+        """Set when one that others may wait for has failed for good."""
 
     def start(self, loop: Coroutine[Any, Any, None]) -> None:
         """Run *loop*."""
         self._tasks.append(asyncio.create_task(self._guard(loop)))
+
+    def begin(self, doing: Coroutine[Any, Any, None]) -> None:
+        """Do *doing*, which ends by itself, beside the loops; `stop` lets it go on."""
+        self._aside.begin(self._guard(doing))
 
     async def _guard(self, loop: Coroutine[Any, Any, None]) -> None:
         try:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from frontier.node.context import Part, Tasks
+from frontier.node.context import Part
 from frontier.queue.reserve import Reservation, is_kept, keep_call
 from frontier.store.client import Call
 
@@ -63,7 +63,6 @@ class Deliveries(Part):
         """Adopted deliveries that were new and are not over, by partition and mark."""
         self.waiting: dict[int, dict[str, list[Delivery]]] = defaultdict(dict)
         """Adopted deliveries that wait, by partition and queue; no entry is empty."""
-        self._tasks = Tasks()
         self._has_kept = False
         self._known: tuple[int, str] = (0, "")
 
@@ -166,7 +165,7 @@ class Deliveries(Part):
         elif reservation.key in self._inbox.open:
             delivery.keeper, self._has_kept = self._leases.name, True
             self.kept[_place(reservation)] = delivery
-            self._tasks.begin(self._keep(delivery, reservation))
+            self._node.tasks.begin(self._keep(delivery, reservation))
         self.end(delivery)
 
     async def _keep(self, root: Delivery, reservation: Reservation) -> None:
@@ -207,7 +206,7 @@ class Deliveries(Part):
 
     def _complete(self, reservation: Reservation) -> None:
         if reason := reservation.delivery.reason:
-            self._tasks.begin(self._acks.bury(reservation, reason))
+            self._node.tasks.begin(self._acks.bury(reservation, reason))
         else:
             self._acks.complete(reservation)
 

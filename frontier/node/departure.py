@@ -144,10 +144,10 @@ class Leaving:
         try:
             stored = await before(self.given_up, storing)
             return stored is not None and stored.result()
-        except KeyDamaged as error:
-            self._node.fail(error)
         except StoreUnavailable:  # as the node no longer waits for it
             pass
+        except FrontierError as error:
+            self._node.fail(error)
         return False
 
     async def _add_up(self) -> None:

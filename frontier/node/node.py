@@ -37,6 +37,7 @@ from frontier.errors import (
     NodeStopped,
     StoreRefused,
     StoreUnavailable,
+    WriterStopped,
 )
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
@@ -499,6 +500,10 @@ class Node:
 
     def fail(self, error: BaseException) -> None:
         """Tell the owner that the node cannot go on; what has ended stays ended."""
+        if isinstance(error, WriterStopped) and error.__cause__ is not None:
+            error = error.__cause__
+        if type(error) is StoreRefused and self.has_failed(StoreRefused):
+            return  # the store refuses each command in words of its own
         if isinstance(error, KeyDamaged):
             self.acks.fault = self.acks.fault or error
         if isinstance(error, CrawlLost) and not error.crawl_id:

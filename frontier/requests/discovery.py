@@ -23,7 +23,6 @@ What always holds:
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -31,7 +30,6 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http.request import NO_CALLBACK
 
 from frontier import model
-from frontier.errors import WriterStopped
 from frontier.model import Found
 from frontier.requests.spider_output import filtered
 from frontier.session.session import OfCrawler, Session, session_of
@@ -114,9 +112,8 @@ def noting_of(session: Session) -> Callable[[Any, Request], Any] | None:
 
         def record() -> None:
             if links.found:
-                with suppress(WriterStopped):  # then the request is not acked either
-                    found = tuple(links.found.items())
-                    archive.note_outlinks(model.Outlinks(page, found, links.left_out))
+                found = tuple(links.found.items())
+                archive.note_outlinks(model.Outlinks(page, found, links.left_out))
 
         return filtered(output, links.add, record)
 

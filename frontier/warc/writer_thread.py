@@ -84,9 +84,6 @@ class ArchiveThread(GroupCommit[_Job]):
         An attempt becomes a line of the crawl log; submit a page before its outlinks.
         Never blocks, and the queue has no limit: watch `pending_bytes`. The
         future cannot be cancelled; only that of an exchange has a result.
-
-        Raises:
-            WriterStopped: `close` was called, or the thread has failed.
         """
         future = promise()
         return self._add((given, future), _size(given)), future

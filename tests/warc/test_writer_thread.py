@@ -52,17 +52,6 @@ def kinds(tmp_path, name=NAME):
     return [kind for kind, *_ in read_warcio(tmp_path / name)][1:]
 
 
-def test_an_exchange_is_stored(archive, tmp_path):
-    sequence, future = archive.submit(an_exchange())
-
-    stored = future.result(SOON)
-    assert sequence == 1
-    assert (stored.file, stored.original) == (NAME, None)
-    archive.durable(sequence).result(SOON)
-    archive.close()
-    assert_sound(tmp_path / NAME)
-
-
 def test_nothing_is_durable_while_its_file_is_moved_away(archive, tmp_path, caplog):
     archive.submit(an_exchange())[1].result(SOON)
     elsewhere = (tmp_path / f"{NAME}.open").rename(tmp_path / "elsewhere")
@@ -167,32 +156,6 @@ def test_close_gives_up_what_an_index_that_is_down_would_need(archive, index):
     assert index.originals == {}
 
 
-def test_close_writes_what_is_queued(archive, index, tmp_path):
-    gate = Gate(index)
-    futures = [archive.submit(an_exchange(n))[1] for n in range(200)]
-    assert gate.reached.wait(SOON)
-
-    closing = threading.Thread(target=archive.close)
-    closing.start()
-    gate.opened.set()
-    closing.join(SOON)
-
-    assert not closing.is_alive()
-    assert len({future.result(0).offset for future in futures}) == 200
-    assert len(kinds(tmp_path)) == 400
-    assert archive.failure is None
-
-
-def test_after_close_nothing_is_taken(archive):
-    archive.close()
-    archive.close()  # twice is once
-
-    with pytest.raises(WriterStopped):
-        archive.submit(an_exchange())
-    with pytest.raises(WriterStopped):
-        archive.durable(1).result(0)
-
-
 def test_an_unexpected_error_ends_the_thread_and_fails_every_future(
     archive, index, tmp_path, caplog
 ):
@@ -215,7 +178,7 @@ def test_an_unexpected_error_ends_the_thread_and_fails_every_future(
         assert isinstance(error, WriterStopped)
         assert isinstance(error.__cause__, LookupError)
     with pytest.raises(WriterStopped, match="a bug"):
-        archive.submit(an_exchange())
+        archive.submit(an_exchange())[1].result(0)
     assert isinstance(archive.failure, LookupError)
     assert archive.pending == 0
     assert "the archive thread failed" in caplog.text

@@ -10,7 +10,7 @@ import pytest
 import warm
 
 from frontier import append_file
-from frontier.errors import ArchiveError, WriterStopped
+from frontier.errors import ArchiveError
 from frontier.model import Lease
 from frontier.node.journal.entries import (
     Acked,
@@ -104,10 +104,6 @@ def test_an_ack_that_puts_back_is_one_entry(journal, tmp_path):
     assert entries(tmp_path / "j") == [PutAgain(*what)]
 
 
-def test_an_empty_journal_is_durable_at_once(journal):
-    assert journal().durable().done()
-
-
 def test_close_writes_what_is_left_and_drops_the_suffix(journal, tmp_path):
     one = journal()
     for number in range(100):
@@ -117,8 +113,6 @@ def test_close_writes_what_is_left_and_drops_the_suffix(journal, tmp_path):
     (path,) = (tmp_path / "j").iterdir()
     assert path.name.endswith("-node-1.journal")
     assert entries(tmp_path / "j") == [a_push(n) for n in range(100)]
-    with pytest.raises(WriterStopped):
-        push(one, 1)
 
 
 def test_a_node_that_starts_beside_it_does_not_take_its_new_file_away(
