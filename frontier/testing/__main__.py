@@ -28,20 +28,8 @@ def main() -> int:
     # stuck if it interrupts the wait for that event while the event is locked.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
-        site = Site(
-            urls=args.urls,
-            hosts=args.hosts,
-            slow_seconds=args.slow_seconds,
-            calendar_months=args.calendar_months,
-            published=args.published,
-        )
-        server = SiteServer(
-            site,
-            log=args.log,
-            delay=args.delay,
-            host_delays=dict(args.host_delay),
-            port=args.port,
-        )
+        site = Site(args.urls, args.hosts, published=args.published)
+        server = SiteServer(site, log=args.log, delay=args.delay, port=args.port)
         server.start()
     except (ConfigurationError, OSError) as e:
         parser.error(str(e))
@@ -73,24 +61,6 @@ def _parser() -> argparse.ArgumentParser:
         "--delay", type=float, default=0.0, help="seconds before each answer"
     )
     parser.add_argument(
-        "--host-delay",
-        type=_host_delay,
-        action="append",
-        default=[],
-        metavar="HOST=SECONDS",
-        help="more seconds for one host, by its number; may be repeated",
-    )
-    parser.add_argument(
-        "--slow-seconds", type=float, default=1.0, help="how slow the slow page is"
-    )
-    parser.add_argument(
-        "--calendar-months",
-        type=_months,
-        default=18,
-        metavar="N|endless",
-        help="where the calendar ends",
-    )
-    parser.add_argument(
         "--published", type=int, default=0, help="items of its feeds at the start"
     )
     parser.add_argument(
@@ -101,15 +71,6 @@ def _parser() -> argparse.ArgumentParser:
         help="publish one more item on each host every so often; 0: never",
     )
     return parser
-
-
-def _host_delay(text: str) -> tuple[int, float]:
-    host, _, seconds = text.partition("=")
-    return int(host), float(seconds)
-
-
-def _months(text: str) -> int | None:
-    return None if text == "endless" else int(text)
 
 
 if __name__ == "__main__":

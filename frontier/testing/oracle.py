@@ -16,7 +16,6 @@ from urllib.robotparser import RobotFileParser
 
 from typing_extensions import override
 
-from frontier.errors import ConfigurationError
 from frontier.model import frozen
 
 if TYPE_CHECKING:
@@ -91,15 +90,7 @@ def expected_urls(site: Site) -> set[str]:
     The crawl starts from all seeds, obeys robots.txt, and follows links and
     requisites of 200 pages and all redirects. robots.txt itself is not among
     the URLs; sources and targets of redirects are.
-
-    Raises:
-        ConfigurationError: The calendar has no end.
     """
-    if site.calendar_months is None:
-        raise ConfigurationError(
-            "a site with an endless calendar has no finite set of URLs; "
-            "ask for the one with calendar_months=0"
-        )
     hosts = {urlsplit(base).netloc: number for number, base in enumerate(site.bases)}
     robots = [_robots(site, host) for host in range(site.hosts)]
     expected = set(site.seeds)

@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from frontier.errors import ConfigurationError
 from frontier.testing.oracle import Entry, LogWriter
-from frontier.testing.site import CHUNK_BYTES, Resource, Site, failure
+from frontier.testing.site import CHUNK_BYTES, Resource, Site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,7 +179,7 @@ class SiteServer:
                 whole = await self._answer(host, request, reader, writer)
                 if not whole or not request.keeps_alive:
                     break
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except ConnectionError:
             pass  # there is nobody to tell
 
     async def _is_gone_early(self, host: int, wait: float, reader: _Reader) -> bool:
@@ -203,7 +203,10 @@ class SiteServer:
         """Send what *request* asks for and log it; return whether all was sent."""
         start, node = self._now(), request.headers.get("x-frontier-node")
         self.waiting[node] += 1
-        resource = self._asked_for(host, request)
+        resource = self._resource(host, request.target)
+        if request.method != "GET":
+            given = request.target, request.method, request.body
+            resource = self.site.resource(host, *given)
         sent = False
         try:
             if not await self._is_gone_early(host, resource.wait, reader):
@@ -231,13 +234,6 @@ class SiteServer:
                 )
             )
         return sent
-
-    def _asked_for(self, host: int, request: _Request) -> Resource:
-        if request.malformed:
-            return failure(request.malformed, "That was not a request.")
-        if request.method == "GET":
-            return self._resource(host, request.target)
-        return self.site.resource(host, request.target, request.method, request.body)
 
 
 class _Reader(asyncio.StreamReader):
@@ -270,20 +266,12 @@ class _Reader(asyncio.StreamReader):
 class _Request(NamedTuple):
     method: str
     target: str
-    version: str
-    headers: Mapping[str, str] = {}
-    body: bytes = b""
-    malformed: int = 0
-    """The status to refuse it with; 0 if it can be answered."""
+    headers: Mapping[str, str]
+    body: bytes
 
     @property
     def keeps_alive(self) -> bool:
-        if self.malformed:
-            return False
-        connection = self.headers.get("connection", "").lower()
-        if self.version == "HTTP/1.0":
-            return connection == "keep-alive"
-        return connection != "close"
+        return self.headers.get("connection", "").lower() != "close"
 
     @property
     def has_body(self) -> bool:
@@ -292,37 +280,24 @@ class _Request(NamedTuple):
 
 
 async def _receive(reader: asyncio.StreamReader) -> _Request | None:
-    """The next request, or ``None`` at the orderly end of the connection."""
+    """The next request; ``None`` for anything else, which is not answered."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError as e:
-        if e.partial:
-            raise
+        first, *lines = head[:-4].decode("latin-1").split("\r\n")
+        method, target, _ = first.split(" ")
+        fields = (line.partition(":") for line in lines)
+        headers = {name.lower(): value.strip() for name, _, value in fields}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
         return None
-    except asyncio.LimitOverrunError:
-        too_large = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-        return _Request("-", "/", "", malformed=too_large)
-    first, *lines = head[:-4].decode("latin-1").split("\r\n")
-    method, _, rest = first.partition(" ")
-    target, _, version = rest.partition(" ")
-    if not target.startswith("/") or version not in {"HTTP/1.0", "HTTP/1.1"}:
-        return _Request("-", "/", "", malformed=HTTPStatus.BAD_REQUEST)
-    fields = (line.partition(":") for line in lines)
-    headers = {name.lower(): value.strip() for name, _, value in fields}
-    length = headers.get("content-length", "0")
-    if "transfer-encoding" in headers or not length.isdecimal():
-        refusal = HTTPStatus.LENGTH_REQUIRED
-        return _Request(method, target, version, headers, malformed=refusal)
-    body = await reader.readexactly(int(length))
-    return _Request(method, target, version, headers, body)
+    return _Request(method, target, headers, body)
 
 
 def _frame(resource: Resource, request: _Request) -> list[bytes]:
     """The bytes of the answer; one part unless the transfer coding has more."""
-    in_chunks = resource.chunked and request.version != "HTTP/1.0"
     framing = (
         b"Transfer-Encoding: chunked"
-        if in_chunks
+        if resource.chunked
         else b"Content-Length: %d" % len(resource.body)
     )
     lines = [
@@ -336,7 +311,7 @@ def _frame(resource: Resource, request: _Request) -> list[bytes]:
     head = b"\r\n".join(lines)
     if not request.has_body:
         return [head]
-    if not in_chunks:
+    if not resource.chunked:
         return [head + resource.body]
     body = resource.body
     pieces = (body[at : at + CHUNK_BYTES] for at in range(0, len(body), CHUNK_BYTES))

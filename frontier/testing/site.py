@@ -2,8 +2,7 @@
 
 1. Equal sites answer with equal bytes; nothing here reads a clock or keeps state.
 2. A crawl from all home pages that obeys robots.txt and follows links,
-   requisites and redirects meets exactly ``urls`` URLs, plus the calendar if
-   that is endless.
+   requisites and redirects meets exactly ``urls`` URLs.
 3. No two URLs of the site differ merely in the order or the escaping of their
    parts, so Scrapy tells them apart as well.
 
@@ -234,15 +233,12 @@ SHARE_OF_ARTICLES = 2 / 3
 """The share of articles among the URLs that are not fixed pages."""
 MAX_HOSTS = 200
 MAX_DIGITS = 9
-"""Digits of a number in a URL; even the endless calendar ends there."""
+"""Digits of a number in a URL."""
 
 
 @dataclass(frozen=True)
 class Site:
     """A site of *urls* URLs on *hosts* hosts.
-
-    If the calendar has no end (*calendar_months* is ``None``), the rest of the
-    site is as without a calendar (``0``).
 
     Raises:
         ConfigurationError: The parameters contradict each other, or *urls* is
@@ -252,7 +248,7 @@ class Site:
     urls: int = 400
     hosts: int = 5
     slow_seconds: float = 1.0
-    calendar_months: int | None = 18
+    calendar_months: int = 18
     published: int = 0
     """Items of its feeds; a server's `publish` makes more of them."""
     bases: tuple[str, ...] = ()
@@ -264,8 +260,6 @@ class Site:
             raise ConfigurationError(
                 f"a site has 1 to {MAX_HOSTS} hosts, not {self.hosts}"
             )
-        if self.calendar_months is not None and self.calendar_months < 0:
-            raise ConfigurationError("calendar_months is less than 0")
         if self._scalable < 0:
             least = self.urls - self._scalable
             raise ConfigurationError(
@@ -291,7 +285,7 @@ class Site:
 
     @property
     def _scalable(self) -> int:
-        fixed = len(_LINKED) * self.hosts + 1 + (self.calendar_months or 0)
+        fixed = len(_LINKED) * self.hosts + 1 + self.calendar_months
         return self.urls - fixed
 
     def articles(self, host: int) -> int:
@@ -416,7 +410,7 @@ class Site:
         month = _natural(dict(parse_qsl(query)).get("month", ""))
         if month is None or query != urlencode({"month": month}):
             return None
-        if self.calendar_months is not None and month >= self.calendar_months:
+        if month >= self.calendar_months:
             return None
         last = month + 1 == self.calendar_months
         links = [] if last else [f"?month={month + 1}"]
@@ -436,7 +430,7 @@ class Site:
             links.append("post/0")
         if host == 0:
             links.append("/slow")
-        if host == self.hosts - 1 and self.calendar_months != 0:
+        if host == self.hosts - 1 and self.calendar_months:
             links.append("/calendar?month=0")
         return self._page(f"Home of host {host}", links, images)
 

@@ -3,7 +3,6 @@ from collections import Counter
 import pytest
 from w3lib.url import canonicalize_url
 
-from frontier.errors import ConfigurationError
 from frontier.testing.oracle import Entry, RequestLog, expected_urls
 from frontier.testing.site import Site
 
@@ -36,24 +35,6 @@ def test_oracle_expects_the_requested_number_of_urls(urls, hosts, months):
 def test_scrapy_fingerprints_differ_for_all_urls():
     expected = expected_urls(Site())
     assert len({canonicalize_url(url) for url in expected}) == len(expected)
-
-
-def test_an_endless_calendar_has_no_expectation():
-    with pytest.raises(ConfigurationError, match="calendar_months=0"):
-        expected_urls(Site(calendar_months=None))
-
-
-def test_endless_site_without_calendar_equals_one_that_has_none():
-    endless = Site(calendar_months=None)
-    expected = expected_urls(Site(calendar_months=0))
-
-    assert len(expected) == 400
-    for url in expected:
-        base = next(base for base in endless.bases if url.startswith(f"{base}/"))
-        target = url.removeprefix(base)
-        assert endless.resource(endless.bases.index(base), target).status != 404 or (
-            target == "/missing"
-        )
 
 
 def test_fetches_are_counted_by_url():

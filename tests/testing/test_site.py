@@ -60,14 +60,6 @@ def test_calendar_ends_at_its_last_month():
     assert site.resource(host, "/calendar?month=3").status == 404
 
 
-def test_calendar_can_be_endless():
-    site = Site(calendar_months=None)
-
-    page = site.resource(site.hosts - 1, "/calendar?month=31415926")
-
-    assert b'href="?month=31415927"' in page.body
-
-
 @pytest.mark.parametrize(
     "target",
     [
@@ -104,7 +96,6 @@ def count_items(resource):
         ({"urls": 123}, "the least is 124"),
         ({"hosts": 0}, "1 to 200"),
         ({"hosts": 201, "urls": 99999}, "1 to 200"),
-        ({"calendar_months": -1}, "less than 0"),
         ({"bases": ("http://a",)}, "not 1"),
     ],
 )
