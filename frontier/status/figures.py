@@ -43,7 +43,8 @@ ERROR_KINDS = {
 """Kinds of errors, and each in words."""
 MOST_SHARES = 200
 """Hosts or media types of each kind, from one node or from all."""
-MOST_STATUSES = 1000
+MOST_COUNTS = 1000
+"""Names that are counted."""
 MAX_PORT = 65_535
 MAX_NAME = 255
 """Characters of a host, a media type or a machine."""
@@ -171,7 +172,8 @@ def sum_of(cls: type[T], every: Iterable[T]) -> T:
     """The sums, field by field, of *every* instance of a dataclass of numbers."""
     values = list(every)
     names = [f.name for f in fields(cast("Any", cls))]
-    return cls(**{name: sum(getattr(v, name) for v in values) for name in names})
+    sums = {name: sum(getattr(one, name) for one in values) for name in names}
+    return cls(**{name: round(value, 3) for name, value in sums.items()})
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -193,116 +195,70 @@ def _matched(pattern: re.Pattern[str], limit: int = MAX_NAME) -> Kind:
     return Kind(read)
 
 
-def _counts(names: Iterable[str]) -> Kind:
-    """Whole numbers by name, for some of *names*."""
+def _counts(is_known: Callable[[str], object]) -> Kind:
+    """Whole numbers by name, for names that *is_known* accepts."""
 
     def read(value: Any) -> dict[str, int]:
-        known = _object(value)
-        return {name: whole(known[name]) for name in names if name in known}
+        some = itertools.islice(_object(value).items(), MOST_COUNTS)
+        return {name: whole(count) for name, count in some if is_known(name)}
 
     def add(every: Iterable[Mapping[str, int]]) -> dict[str, int]:
-        return read(_add_counts(every))
+        sums: Counter[str] = Counter()
+        for counts in every:
+            sums.update(counts)
+        return dict(sorted(sums.items()))
 
     return Kind(read, add)
 
 
-def _add_counts(every: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    sums: Counter[str] = Counter()
-    for counts in every:
-        sums.update(counts)
-    return dict(sums)
-
-
-def _read_statuses(value: Any) -> dict[str, int]:
-    some = itertools.islice(_object(value).items(), MOST_STATUSES)
-    return {code: whole(n) for code, n in some if _STATUS.fullmatch(str(code))}
-
-
-def _add_statuses(every: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    return dict(sorted(_add_counts(every).items()))
-
-
-def _numbers_of(cls: type[Any], read_one: Callable[[Any], float] = whole) -> Kind:
-    """A *cls*, a dataclass of numbers, each of which *read_one* reads."""
-    names = [f.name for f in fields(cls)]
+def _numbers_of(cls: type[Any], *, is_listed: bool = False) -> Kind:
+    """A *cls*, a dataclass of numbers; if it *is_listed*, a report has no names."""
+    readers = {f.name: real if f.type == "float" else whole for f in fields(cls)}
 
     def read(value: Any) -> Any:
+        if is_listed:
+            is_whole = isinstance(value, list | tuple) and len(value) == len(readers)
+            value = dict(zip(readers, value, strict=True)) if is_whole else None
         known = _object(value)
-        return cls(**{name: read_one(known.get(name)) for name in names})
+        return cls(
+            **{name: number(known.get(name)) for name, number in readers.items()}
+        )
 
-    return Kind(read, lambda every: sum_of(cls, every), asdict)
+    return Kind(
+        read, lambda every: sum_of(cls, every), astuple if is_listed else asdict
+    )
 
 
-def _by_name(
-    read: Callable[[Any], T | None],
-    add: Callable[[list[T]], T],
-    weight: Callable[[T], float],
-    write: Callable[[T], Any],
-) -> Kind:
-    """Values by the name of a host or media type: those with the most *weight*.
+def _by_name(one: Kind, weight: Callable[[Any], float]) -> Kind:
+    """Values by the name of a host or media type: those with the most *weight*."""
+    nothing = one.read(None)
 
-    *read* returns a value, or ``None`` if there is no valid one.
-    """
-
-    def read_all(value: Any) -> dict[str, T]:
+    def read(value: Any) -> dict[str, Any]:
         some = itertools.islice(_object(value).items(), MOST_SHARES)
-        found = {printable(str(name)[:MAX_NAME]): read(told) for name, told in some}
-        return {name: told for name, told in found.items() if told is not None}
+        found = {printable(name[:MAX_NAME]): one.read(told) for name, told in some}
+        return {name: told for name, told in found.items() if told != nothing}
 
-    def add_all(every: Sequence[Mapping[str, T]]) -> dict[str, T]:
-        alike: dict[str, list[T]] = {}
+    def add(every: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        alike: dict[str, list[Any]] = {}
         for named in every:
             for name, told in named.items():
                 alike.setdefault(name, []).append(told)
-        sums = {name: add(some) for name, some in alike.items()}
+        sums = {n: one.add(some) if some[1:] else some[0] for n, some in alike.items()}
         order = ((-weight(told), name) for name, told in sums.items())
         return {name: sums[name] for _, name in heapq.nsmallest(MOST_SHARES, order)}
 
-    def write_all(value: Mapping[str, T]) -> dict[str, Any]:
-        return {name: write(told) for name, told in value.items()}
+    def write(value: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: one.write(told) for name, told in value.items()}
 
-    return Kind(read_all, add_all, write_all)
-
-
-def _read_share(value: Any) -> ShareFigures | None:
-    if isinstance(value, list) and len(value) == len(fields(ShareFigures)):
-        return ShareFigures(*map(whole, value))
-    return None
+    return Kind(read, add, write)
 
 
-def _listed(value: Any) -> list[float]:
-    return list(astuple(value))
-
-
-def _add_shares(every: list[ShareFigures]) -> ShareFigures:
-    return every[0] if len(every) == 1 else sum_of(ShareFigures, every)
-
-
-def _read_seconds(value: Any) -> HostSeconds | None:
-    if isinstance(value, list) and len(value) == 2 and whole(value[0]):
-        return HostSeconds(whole(value[0]), real(value[1]))
-    return None
-
-
-def _add_seconds(every: list[HostSeconds]) -> HostSeconds:
-    seconds = round(sum(one.seconds for one in every), 3)
-    return HostSeconds(sum(one.requests for one in every), seconds)
-
-
-def _shares() -> Kind:
-    """`Shares`: for each of the kinds, figures by name."""
-    one = _by_name(
-        _read_share,
-        _add_shares,
-        lambda share: share.hit_bytes,
-        _listed,
-    )
+def _each(names: Iterable[str], one: Kind) -> Kind:
+    """A value of the kind *one* for each of *names*."""
     return Kind(
-        lambda value: {kind: one.read(_object(value).get(kind)) for kind in SHARES},
-        lambda every: {
-            kind: one.add([shares.get(kind, {}) for shares in every]) for kind in SHARES
-        },
-        lambda value: {kind: one.write(named) for kind, named in value.items()},
+        lambda value: {name: one.read(_object(value).get(name)) for name in names},
+        lambda every: {name: one.add([had[name] for had in every]) for name in names},
+        lambda value: {name: one.write(value[name]) for name in names},
     )
 
 
@@ -316,7 +272,9 @@ _WHOLE = Kind(whole)
 _REAL = Kind(real, lambda every: round(sum(every), 3))
 _FLAG = Kind(lambda value: value is True)
 _PORT = Kind(lambda value: port if (port := whole(value)) <= MAX_PORT else 0)
-_ERRORS = _counts(ERROR_KINDS)
+_ERRORS = _counts(ERROR_KINDS.__contains__)
+_SHARE = _numbers_of(ShareFigures, is_listed=True)
+_SECONDS = _numbers_of(HostSeconds, is_listed=True)
 
 
 def _figure(kind: Kind = _WHOLE, fold: Fold = Fold.NONE) -> Any:
@@ -372,17 +330,19 @@ class Figures:
     """How long the node ran; of all, from the first start to the last report."""
     rate: float = _figure(_REAL)
     """Pages per second, from the first start to the last report."""
-    lately: Pace = _figure(_numbers_of(Pace, real), Fold.NOW)
+    lately: Pace = _figure(_numbers_of(Pace), Fold.NOW)
     """The pace in the last `lately_seconds`; of all, the sum over nodes on the map."""
     lately_seconds: float = _figure(Kind(real, max), Fold.NOW)
     """A minute, or less if the node has not run that long; 0 if not known. Of all, the
     longest."""
     seen: SeenFigures = _sum(_numbers_of(SeenFigures))
     archive: ArchiveFigures = _sum(_numbers_of(ArchiveFigures))
-    shares: Shares = _sum(_shares())
-    traps: dict[str, int] = _sum(_counts(SETTINGS))
+    shares: Shares = _sum(
+        _each(SHARES, _by_name(_SHARE, lambda share: share.hit_bytes))
+    )
+    traps: dict[str, int] = _sum(_counts(SETTINGS.__contains__))
     """Links not followed, by kind of trap, as `frontier.urls.traps` names them."""
-    statuses: dict[str, int] = _sum(Kind(_read_statuses, _add_statuses))
+    statuses: dict[str, int] = _sum(_counts(_STATUS.fullmatch))
     """Responses by HTTP status; each try counts, redirects too."""
     busy_seconds: float = _figure(_REAL)
     """How long a callback, or something else, has been blocking the node."""
@@ -432,16 +392,11 @@ class Figures:
     error_kinds: dict[str, int] = _sum(_ERRORS)
     """Errors by kind, as `frontier.session.request_stats` names them."""
     host_errors: dict[str, dict[str, int]] = _sum(
-        _by_name(
-            lambda value: _ERRORS.read(value) or None,
-            _add_counts,
-            lambda counts: sum(counts.values()),
-            dict,
-        ),
+        _by_name(_ERRORS, lambda counts: sum(counts.values()))
     )
     """The errors by kind of each of the hosts with most errors."""
     host_seconds: dict[str, HostSeconds] = _sum(
-        _by_name(_read_seconds, _add_seconds, lambda one: one.mean, _listed),
+        _by_name(_SECONDS, lambda one: one.mean)
     )
     """Hosts that took longest for a request on average, the slowest first."""
 
