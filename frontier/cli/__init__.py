@@ -10,7 +10,6 @@ import gc
 import io
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -44,6 +43,7 @@ ALONE = ("demo", "dashboard", "explain")
 
 GONE = {
     "version": "use --version",
+    "warc stats": "duckdb counts what is in the Parquet files of warc manifest",
     "run": "use frontier crawl run",
     "store": "the embedded store stops with its last user; of a server, valkey-cli "
     "info tells",
@@ -65,12 +65,6 @@ GONE = {
 
 GARBAGE = 50_000
 """New objects after which the collector looks for garbage."""
-COMPLETIONS = {
-    "bash": (".bashrc", 'eval "$({})"'),
-    "zsh": (".zshrc", 'autoload -Uz compinit; compinit; eval "$({})"'),
-    "fish": (".config/fish/completions/frontier.fish", "{} | source"),
-}
-"""By shell, the file that it reads at its start, and its line; ``{}`` is a command."""
 
 
 class _All(Commands):
@@ -92,40 +86,13 @@ class _All(Commands):
             ctx.exit(ExitCode.OK)
 
 
-def _install_completion(context: click.Context, _: Any, asked: bool) -> None:
-    """Have the shell that runs this complete nouns, verbs and options."""
-    if not asked:
-        return
-    shell = Path(os.environ.get("SHELL", "")).name
-    if shell not in COMPLETIONS:
-        context.fail(f"SHELL must be one of {', '.join(COMPLETIONS)}, not {shell!r}")
-    name, heeding = COMPLETIONS[shell]
-    line = heeding.format(f"_FRONTIER_COMPLETE={shell}_source frontier")
-    file = Path.home() / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if not (file.exists() and line in file.read_text()):
-        with file.open("a") as lines:
-            lines.write(f"\n{line}\n")
-    say(f"{file} has it: the next {shell} completes")
-    context.exit()
-
-
 app = _All(
     "A distributed crawl frontier for Scrapy: many nodes, one crawl, one archive.",
     {name: f"{name}.app" for name in (*ALONE, *NOUNS)},
 )
 app.name = "frontier"
 app.context_settings = {"help_option_names": ["-h", "--help"]}
-app.params = [
-    version_option(hidden=False),
-    click.Option(
-        ["--install-completion"],
-        is_flag=True,
-        expose_value=False,
-        callback=_install_completion,
-        help="Complete commands in the shell that SHELL names, from its next start.",
-    ),
-]
+app.params = [version_option(hidden=False)]
 
 
 def main() -> None:

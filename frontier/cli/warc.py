@@ -1,12 +1,10 @@
-"""``frontier warc``: what is in WARC files, and how much of it is there twice."""
+"""``frontier warc``: what is in WARC files."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -26,11 +24,8 @@ from frontier.cli.output import (
     complain,
     end_with,
     say,
-    table,
 )
 from frontier.cli.warc_dedupe import (
-    Manifests,
-    Planning,
     apply,
     convert,
     dedupe,
@@ -38,27 +33,16 @@ from frontier.cli.warc_dedupe import (
     plan,
     verify,
 )
-from frontier.cli.warc_files import require_extra, statuses_named
+from frontier.cli.warc_files import statuses_named
 from frontier.cli.warc_remove import remove, restore
 from frontier.errors import BadWarc, ConfigurationError, NotFound
-from frontier.status.validate import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rich.console import RenderableType
-
-    from frontier.postcrawl.duplication import Duplication
     from frontier.warc.captures import Listed
 
 T = TypeVar("T")
-
-STATS_TITLES = {
-    "mime": "by media type",
-    "host": "by host",
-    "year": "by year",
-    "size": "by size",
-}
 
 
 @options
@@ -254,59 +238,11 @@ def say_out(line: str) -> None:
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 
 
-@options
-class StatsOptions(Manifests, Planning):
-    """Which manifests are counted."""
-
-
-def stats(how: StatsOptions) -> Shown:
-    """Count the captures whose payload an earlier one has.
-
-    It reads manifests alone.
-    """
-    require_extra()
-    from frontier.postcrawl.duplication import duplication
-
-    with TemporaryDirectory(prefix="frontier-stats-") as scratch:
-        found = duplication(how.directory, Path(scratch), how.planned_by())
-    return Shown(asdict(found), _stats(found))
-
-
-def _stats(found: Duplication) -> Iterator[RenderableType]:
-    total = found.total
-    yield (
-        f"{found.files:,} files: {total.copies:,} of {total.captures:,} captures have "
-        f"the payload of an earlier one, {total.copied_bytes:,} of "
-        f"{total.payload_bytes:,} bytes"
-    )
-    titles = (">captures", ">copies", ">bytes", ">in copies", ">share")
-    for kind, names in found.by.items():
-        yield ""
-        yield table(
-            STATS_TITLES[kind],
-            *titles,
-            rows=[
-                (
-                    printable(name[:80]),
-                    f"{share.captures:,}",
-                    f"{share.copies:,}",
-                    f"{share.payload_bytes:,}",
-                    f"{share.copied_bytes:,}",
-                    f"{share.copied_bytes / (share.payload_bytes or 1):.0%}",
-                )
-                for name, share in names.items()
-            ],
-        )
-        if left := found.names.get(kind, 0) - len(names):
-            yield f"and {left:,} more, with fewer bytes in copies"
-
-
 app = Commands(
     "List, show, repair and deduplicate what is in WARC files.",
     {
         "list": list_all,
         "show": show_one,
-        "stats": stats,
         "repair": repair,
         "convert": convert,
         "dedupe": dedupe,

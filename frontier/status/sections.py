@@ -562,7 +562,7 @@ def found(totals: Figures) -> tuple[int, int]:
 
 
 def seen_test(tiers: Tiers | None, totals: Figures) -> Iterator[Row]:
-    """What was found, by tier, what the shared tiers hold, and how they will grow."""
+    """What was found, by tier, and what the shared tiers hold."""
     new, every = found(totals)
     yield Row("URLs found", f"{new + every:,}: {new:,} new, {every:,} seen")
     by_tier = [
@@ -581,14 +581,6 @@ def seen_test(tiers: Tiers | None, totals: Figures) -> Iterator[Row]:
         yield _bloom(tiers)
     if state.given_up or not tiers.has_set:
         yield Row("URLs lost", f"{state.lost:,.1f} new ones called seen, expected")
-    if tiers.outlook is not None:
-        later = tiers.outlook
-        text = f"{later.urls:,} URLs at this pace"
-        if tiers.has_set:
-            text += f", set {size(later.set_bytes)}"
-        if state.generations:
-            text += f", Bloom error {later.bloom_error:.1g}"
-        yield Row(f"In {later.seconds / 3600:.0f} h", text)
 
 
 def _set(tiers: Tiers, totals: Figures) -> Row:

@@ -151,7 +151,6 @@ def assembled(
     """What *crawl* looks like, given its partitions and dead letters."""
     view, nodes = crawl.view, crawl.nodes
     held = Counter(look.holder for look in looks)
-    running_ms = 0 if view.finished_ms else view.taken_ms - view.created_ms
     marks = [look.mark for look in looks if look.mark is not None]
     return replace(
         view,
@@ -161,7 +160,7 @@ def assembled(
         gone_lost=nodes.gone_lost,
         queue=_queue([look.scan for look in looks]),
         dead_letters=letters,
-        tiers=tiers_of(crawl.tiers, looks, running_ms / 1000),
+        tiers=tiers_of(crawl.tiers, looks),
         lost=sum(mark != crawl.mark for mark in marks) if crawl.mark else 0,
         harmed=(*view.harmed, *(one for look in looks for one in look.harmed)),
         controls=ControlsView.of(crawl.controls),

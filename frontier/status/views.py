@@ -143,27 +143,12 @@ class ControlsView:
 
 
 @frozen
-class Outlook:
-    """The tiers after the crawl has gone on for some time at its mean pace."""
-
-    seconds: float
-    """From now."""
-    urls: int
-    set_bytes: int
-    """Bytes of the set tier if no set is given up."""
-    bloom_error: float
-    """Chance that the Bloom tier will call a new URL seen."""
-
-
-@frozen
 class Tiers:
-    """The shared tiers of a crawl now, and later."""
+    """The shared tiers of a crawl."""
 
     has_set: bool
     has_bloom: bool
     state: SeenState
-    outlook: Outlook | None
-    """``None`` if the crawl is over, or nothing was seen yet."""
 
 
 @frozen

@@ -202,7 +202,7 @@ REFUSED = [
     ("wacz create x.zip y", USAGE, "has to end in .wacz"),
     ("wacz create x.wacz nowhere", NOT_FOUND, "nowhere"),
     ("wacz check nowhere.wacz", NOT_FOUND, "there is no such file"),
-    ("warc stats nowhere", NOT_FOUND, "frontier warc manifest makes"),
+    ("warc plan nowhere", NOT_FOUND, "frontier warc manifest makes"),
     ("canon explain http://a/ --rules moon", USAGE, "there are scrapy, heritrix"),
     ("explain", USAGE, "Missing argument 'URL'"),
     ("migrate scrapy-redis --spider x", USAGE, "there is no Scrapy project here"),

@@ -76,11 +76,10 @@ def test_a_shell_completes_nouns_verbs_and_options(shell, tab, tmp_path):
     needs(shell)
     terminal = Terminal(shell, tmp_path)
     try:
-        terminal.type("frontier --install-completion && echo > installed\r")
-        terminal.wait_for("installed")
-        terminal.type(f"echo > again; exec {shell} -i\r")
-        terminal.wait_for("again")
-        terminal.type("echo > ready\r")
+        made = f"env _FRONTIER_COMPLETE={shell}_source frontier"
+        line = f"{made} | source" if shell == "fish" else f'eval "$({made})"'
+        first = "autoload -Uz compinit; compinit; " * (shell == "zsh")
+        terminal.type(f"{first}{line}; echo > ready\r")
         terminal.wait_for("ready")
         tabs = "\t" * tab
         terminal.type(f"frontier cra{tabs}li\t--js\t--help > out; echo > done\r")

@@ -9,13 +9,13 @@ from frontier.queue.push import TEST, Push, Pusher
 from frontier.seen.config import MAX_URLS, seen_config
 from frontier.settings.config import Config
 from frontier.status.partitions import look_at
-from frontier.status.seen_tiers import LATER, tiers_in, tiers_of
+from frontier.status.seen_tiers import tiers_in, tiers_of
 from frontier.urls.fingerprint import seen_hash
 
 
-def look_at_tiers(store, keys, shape, seconds):
+def look_at_tiers(store, keys, shape):
     tiers = tiers_in(shape)
-    return tiers_of(tiers, list(look_at(store, keys, range(4), tiers)), seconds)
+    return tiers_of(tiers, list(look_at(store, keys, range(4), tiers)))
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def fill(blocking, crawl):
     return fill
 
 
-def test_bloom_and_set_tiers_report_urls_sizes_and_outlook(blocking, crawl, fill):
+def test_bloom_and_set_tiers_report_urls_sizes(blocking, crawl, fill):
     shape = fill("bloom,set", 6_000)
-    tiers = look_at_tiers(blocking(), crawl, shape, 3_600)
+    tiers = look_at_tiers(blocking(), crawl, shape)
     state = tiers.state
 
     assert state.urls == state.set_urls == 6_000
@@ -54,34 +54,23 @@ def test_bloom_and_set_tiers_report_urls_sizes_and_outlook(blocking, crawl, fill
     assert 0 < state.bloom_error < 0.001
     assert 8 * 6_000 < state.set_bytes < 8 * 7_500
     assert (state.given_up, state.lost) == (0, 0)
-    assert tiers.outlook.seconds == LATER
-    assert tiers.outlook.urls == 6_000 * 25
-    assert tiers.outlook.set_bytes > 8 * 6_000 * 25
-    assert 0 < tiers.outlook.bloom_error < 0.001
 
 
 def test_bloom_alone_tells_what_it_may_have_lost(blocking, crawl, fill):
     shape = fill("bloom", 6_000, FRONTIER_BLOOM_ERROR_RATE=0.1)
-    tiers = look_at_tiers(blocking(), crawl, shape, -3_600.0)  # set back
+    tiers = look_at_tiers(blocking(), crawl, shape)
 
     assert not tiers.has_set
     assert 30 < tiers.state.lost < 600
-    assert tiers.outlook is None
-
-
-def test_empty_crawl_has_no_tiers_outlook(blocking, crawl, fill):
-    tiers = look_at_tiers(blocking(), crawl, fill("bloom,set", 0), 100.0)
-
-    assert (tiers.state.urls, tiers.outlook) == (0, None)
 
 
 @pytest.mark.parametrize("shape", [{}, None, {"FRONTIER_PARTITIONS": 4}])
 def test_incomplete_crawl_shape_yields_no_tiers(blocking, crawl, shape):
-    assert look_at_tiers(blocking(), crawl, shape, 100.0) is None
+    assert look_at_tiers(blocking(), crawl, shape) is None
 
 
 def test_damaged_seen_layout_yields_no_tiers(blocking, crawl, fill, db):
     shape = fill("bloom,set", 1_000)
     db("HSET", crawl.partition(1).seen, "count", "many")
 
-    assert look_at_tiers(blocking(), crawl, shape, 100.0) is None
+    assert look_at_tiers(blocking(), crawl, shape) is None
