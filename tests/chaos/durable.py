@@ -15,7 +15,6 @@ import subprocess
 import time
 from collections import defaultdict
 from contextlib import suppress
-from typing import Protocol
 
 import redis
 from redis.backoff import NoBackoff
@@ -33,51 +32,6 @@ from tests.chaos.wire import Wire
 
 PATIENCE = 60.0
 """Seconds that a server has to answer."""
-
-
-class Backend(Protocol):
-    """What a trial needs of a store."""
-
-    wires: object
-
-    @property
-    def url(self):
-        """Where nodes connect to."""
-
-    @property
-    def direct(self):
-        """The same past the wires, if there is such a way."""
-
-    @property
-    def pids(self):
-        """Of its processes."""
-
-    def start(self):
-        """Start it; it answers on return."""
-
-    def read(self, commands):
-        """Replies to *commands*, at one moment if there is one server."""
-
-    def kill(self, pick=0):
-        """``kill -9`` of one server."""
-
-    def revive(self, pick=0):
-        """Start a server that was killed, on what its append-only file has."""
-
-    def signal(self, number, pick=0):
-        """Send *number* to one server."""
-
-    def hold(self):
-        """Begin nothing of one's own, as a server is about to go away."""
-
-    def release(self):
-        """Go on with it."""
-
-    def whole(self):
-        """Whether everything is served again."""
-
-    def close(self):
-        """End it."""
 
 
 class DurableStore:

@@ -209,16 +209,6 @@ class DurableService:
             self._clients[port] = redis.Redis(port=port, socket_timeout=5)
         return transaction(self._clients[port], commands)
 
-    def kill(self, pick=0):
-        """Not drawn here: a primary that is killed is replaced."""
-        raise NotImplementedError
-
-    revive = kill
-
-    def signal(self, number, pick=0):
-        """Not drawn here: a primary that is silent is replaced."""
-        raise NotImplementedError
-
     def hold(self):
         """It does nothing of its own."""
 

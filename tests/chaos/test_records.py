@@ -33,16 +33,6 @@ def warcs(tmp_path):
     return tmp_path
 
 
-def test_responses_are_found_by_url_and_date(warcs):
-    write(warcs, an_exchange(0), an_exchange(1))
-
-    records = read_archive(warcs)
-
-    assert records.broken == []
-    assert records.urls == {"http://example.com/0", "http://example.com/1"}
-    assert len(records.responses) == 2
-
-
 def test_a_file_that_a_dead_node_left_is_repaired(warcs):
     path = write(warcs, an_exchange(0), close=False)
     with path.open("ab") as file:

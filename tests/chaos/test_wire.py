@@ -43,35 +43,6 @@ def client(wire):
         yield c
 
 
-def test_large_value_passes_the_wire_both_ways(client):
-    value = b"x" * 300_000
-
-    client.set("key", value)
-
-    assert client.get("key") == value
-
-
-def test_a_slow_wire_delays_both_directions(wire, client):
-    client.ping()
-    wire.delay = 0.05
-    start = time.perf_counter()
-    client.ping()
-
-    assert time.perf_counter() - start >= 0.1
-
-
-def test_a_cut_ends_the_connection_and_the_next_one_works(wire, client):
-    with socket.create_connection(("127.0.0.1", wire.port)) as connection:
-        connection.sendall(_named("it") + b"PING\r\n")
-        said = b"+OK\r\n+PONG\r\n"
-        assert connection.recv(len(said), socket.MSG_WAITALL) == said
-        wire.cut()
-
-        assert connection.recv(100) == b""
-
-    assert client.ping()
-
-
 def test_cut_and_delay_of_one_client_leave_servers_alone(wire):
     """What names itself as Sentinel does, or not at all, is another server.
 

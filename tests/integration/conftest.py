@@ -19,13 +19,12 @@ import pytest
 import warm
 
 from frontier.cluster.ring import Ring
-from frontier.errors import FrontierError, UnknownCrawl
+from frontier.errors import UnknownCrawl
 from frontier.model import Member
 from frontier.queue.item import decode
 from frontier.status.snapshot import snapshot
 from frontier.store.client import BlockingStore, Call
 from frontier.store.embedded import EmbeddedStore
-from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
@@ -311,11 +310,6 @@ class Cluster:
         """Ask the store one command."""
         return self.store.call(Call.command(*parts))
 
-    def impatient(self):
-        """A client that does not wait for a server that hangs."""
-        url = self.url or (self.store and self._joined.url)
-        return BlockingStore.from_settings({"REDIS_URL": url}, 5.0)
-
     def reserved(self, crawl_id):
         """URLs that are reserved in the crawl now."""
         urls = []
@@ -342,30 +336,6 @@ class Cluster:
         if self._joined is not None:
             self._joined.leave()
         self._client = self._joined = None
-
-
-def state_of(cluster):
-    """Lines about each crawl: who is there, and what is not done."""
-    try:
-        with contextlib.closing(cluster.impatient()) as store:
-            yield from state_in(lambda *parts: store.call(Call.command(*parts)))
-    except FrontierError as error:
-        yield f"not known: {error}"
-
-
-def state_in(ask):
-    for crawl_id in ask("SMEMBERS", RegistryKeys("frontier").crawls):
-        keys = CrawlKeys("frontier", crawl_id.decode())
-        meta = ask("HGETALL", keys.meta)
-        yield f"{keys.crawl_id}: {meta} nodes {ask('HGETALL', keys.nodes)}"
-        for number in range(json.loads(meta[b"shape"])["FRONTIER_PARTITIONS"]):
-            part = keys.partition(number)
-            queues = ask("ZRANGE", part.queues, 0, -1)
-            reserved = ask("HGETALL", part.reserved)
-            if queues or reserved:
-                yield f"  partition {number}: lease {ask('HGETALL', part.lease)}"
-                yield f"    counts {ask('HGETALL', part.counts)} ready {queues[:10]}"
-                yield f"    reserved {list(reserved.items())[:10]}"
 
 
 CHOSEN = os.environ.get("TEST_STORE")
@@ -431,12 +401,11 @@ def serve(tmp_path):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Show what the nodes of a test that failed have logged last, and what is left."""
+    """Show what the nodes of a test that failed have logged last."""
     report = yield
     cluster = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and call.when == "call" and cluster is not None:
         for node_id in cluster.nodes:
             lines = cluster.text_of(node_id).splitlines()[-LAST_LINES:]
             report.sections.append((f"last lines of {node_id}", "\n".join(lines)))
-        report.sections.append(("what the store has", "\n".join(state_of(cluster))))
     return report

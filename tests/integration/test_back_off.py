@@ -9,7 +9,7 @@ import time
 from email.utils import formatdate
 
 import pytest
-from conftest import DEADLINE, until
+from conftest import until
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 
@@ -200,28 +200,6 @@ def test_no_node_asks_a_host_before_the_time_that_it_said_and_others_go_on(
     assert {len(other.asked) for other in others} == {31}
     assert "is in crawl site-1" in cluster.text_of("node-3")
     assert "dead letter" not in texts(cluster)
-
-
-def test_many_that_are_on_the_way_are_one_failure(cluster, sites):
-    together = threading.Barrier(4)
-
-    def refuse():
-        together.wait(DEADLINE)
-        return said(BUSY, "Retry-After: 3600")
-
-    busy = sites(20, answers=[refuse] * 4)
-    four = {"CONCURRENT_REQUESTS_PER_DOMAIN": "4", "DOWNLOAD_DELAY": "0"}
-    start(cluster, busy, **four, FRONTIER_BACKOFF_MIN="3")
-    until(lambda: len(busy.refused) == 4, "four refusals")
-    until(lambda: noted(cluster, busy.host), "a note of it")
-    until(lambda: not cluster.reserved("site-1"), "that nothing is under way")
-    retry(cluster, busy.host)
-
-    assert cluster.wait() == [0, 0]
-    assert busy.pages() == all_of(busy)
-    assert len(busy.asked) == 21 + 4
-    assert texts(cluster).count("is left alone for") == 1
-    assert "s (throttled, 1 in a row)" in texts(cluster)
 
 
 @pytest.fixture

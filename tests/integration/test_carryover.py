@@ -1,6 +1,5 @@
 """A crawl that begins with what an earlier one saw fetches its seeds, each once."""
 
-import re
 from collections import Counter
 from functools import partial
 
@@ -55,40 +54,6 @@ def fetched(server, since=0):
     """What was fetched after the first *since* requests, but for robots.txt."""
     entries = server.requests().entries[since:]
     return Counter(e.url for e in entries if not e.url.endswith("/robots.txt"))
-
-
-def test_two_nodes_fetch_each_seed_once_and_nothing_that_was_seen(
-    serve, cluster, frontier, tmp_path
-):
-    server = serve(urls=150, hosts=3, calendar_months=6, delay=HELD)
-    seeds = ("-a", "seeds=" + ",".join(server.seeds))
-    settings = {"FRONTIER_SEEN_TIERS": "recent,bloom"}
-    for node in ("a", "b"):
-        cluster.start(node, *seeds, **settings)
-    cluster.join()
-    server.delay = 0
-    assert cluster.wait() == [0, 0]
-    assert server.requests().missing(server.expected) == set()
-    before = len(server.requests().entries)
-    said = [
-        frontier("export", str(tmp_path / "one.seen")),
-        frontier("import", str(tmp_path / "one.seen"), "--new", "two"),
-    ]
-    assert "forget" not in said[1].stderr
-    settings["FRONTIER_CRAWL_ID"] = "two"
-    server.delay = HELD
-    for node in ("c", "d"):
-        cluster.start(node, *seeds, **settings)
-    cluster.join("c", "d")
-    server.delay = 0
-
-    assert cluster.wait("c", "d") == [0, 0]
-    assert fetched(server, before) == Counter(server.seeds)
-    for node in ("c", "d"):
-        assert "Spider closed (finished)" in cluster.text_of(node)
-    counts = re.findall(r"'scheduler/enqueued': (\d+)", cluster.text_of("c"))
-    counts += re.findall(r"'scheduler/enqueued': (\d+)", cluster.text_of("d"))
-    assert sum(map(int, counts)) == len(server.seeds)
 
 
 def test_nodes_whose_seeds_overlap_fetch_each_once_and_follow_its_redirect(

@@ -119,34 +119,6 @@ def crawl(site, cluster, tmp_path):
     return made
 
 
-def test_two_nodes_fetch_what_is_due_in_time_though_one_is_killed(cluster, crawl, site):
-    waits = {crawl.url(n, f"p{n}"): 1 + (n % 9) / 4 for n in range(72)}
-    crawl.dues = list(waits.items())
-    site.open.clear()
-    crawl.start("node-1", "node-2")
-    cluster.join()
-    cluster.share("due-1")
-    site.open.set()
-    until(lambda: len(site.asked) > 20, "a few pages")
-    cluster.kill("node-1")
-    in_flight = set(cluster.reserved("due-1"))
-    cluster.do("node", "remove", "node-1", "--force")
-
-    assert cluster.wait("node-2") == [0]
-    over = time.time()
-    times = crawl.times()
-    (began,) = times.pop(f"http://127.0.0.1:{crawl.port}/start")
-    assert set(times) == set(waits)
-    twice = {url for url, at in times.items() if len(at) > 1}
-    assert twice <= in_flight
-    early = [url for url, at in times.items() if min(at) < began + waits[url] - 0.01]
-    assert early == []
-    seen = snapshot(cluster.store, "frontier", "due-1")
-    assert (seen.state, seen.queue.waiting, seen.queue.ready) == ("finished", 0, 0)
-    assert seen.queue.acked == seen.queue.pushed == 73
-    assert over - max(max(at) for at in times.values()) < 60  # a lease
-
-
 def test_a_due_time_does_not_travel_and_a_wrong_one_is_said_once(cluster, crawl, site):
     site.redirects["/moved"] = "/target"
     waits = [

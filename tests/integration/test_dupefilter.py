@@ -1,100 +1,48 @@
 """Crawls with the duplicate filter alone do what crawls with Scrapy's own do."""
 
 import ast
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
-import warm
-from conftest import DEADLINE, ROOT, after, until
+from conftest import ROOT, after, says, until
 
-from frontier.store.embedded import EmbeddedStore
-from tests.embedded_store import server_in
+from tests.harness.project import scrapy_project
 
 OURS = {"DUPEFILTER_CLASS": "frontier.dupefilter.RedisDupeFilter"}
 SCRAPY_REDIS = {"SCHEDULER": "scrapy_redis.scheduler.Scheduler", **OURS}
 LINE = re.compile(r"\[scrapy\.dupefilters\] DEBUG: (.*)")
-ONE_SERVER = pytest.mark.one_server("scrapy-redis's scheduler knows no other")
 
 
-class Run:
-    """One crawl of a site in a process of its own, outside of any project."""
+@pytest.fixture
+def start(cluster, tmp_path, monkeypatch):
+    """Start a crawl of a site in a project without the add-on."""
+    monkeypatch.setenv("EXTRA", str(ROOT))
+    root = scrapy_project(tmp_path / "bare", "", 'SPIDER_MODULES = ["spiders"]')
 
-    def __init__(self, directory, name, seeds, settings):
-        self._log = directory / f"{name}.log"
-        chosen = {
-            "ROBOTSTXT_OBEY": True,
-            "COOKIES_ENABLED": False,
-            "TELNETCONSOLE_ENABLED": False,
-            "REMOTE_CONTROL_ENABLED": False,
-            "DOWNLOAD_DELAY": 0,
-            "FRONTIER_STORE_DIR": directory / "store",
-            **settings,
-        }
-        options = [f"-s{key}={value}" for key, value in chosen.items()]
-        # Not runspider: there is another module called "site".
-        (directory / "bare.py").write_text('SPIDER_MODULES = ["spiders"]\n')
-        spider = ["crawl", "site"]
-        with self._log.open("ab") as log:
-            self.process = warm.Popen(
-                [sys.executable, "-m", "scrapy", *spider, "-aseeds=" + seeds, *options],
-                cwd=directory,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": f"{directory}:{ROOT}",
-                    "SCRAPY_SETTINGS_MODULE": "bare",
-                },
-            )
+    def start(name, server, **settings):
+        words = ("-a", f"seeds={','.join(server.seeds)}")
+        bare = {"ADDONS": "{}", "COOKIES_ENABLED": False, "ROBOTSTXT_OBEY": True}
+        return cluster.start(name, *words, cwd=root, **bare, **settings)
 
-    def wait(self):
-        return self.process.wait(DEADLINE)
+    return start
 
-    @property
-    def text(self):
-        return self._log.read_text("utf-8", "replace")
 
-    @property
-    def stats(self):
-        dump = re.search(r"Dumping Scrapy stats:\n(\{.*?\})\n", self.text, re.DOTALL)
+class Log:
+    """What a crawl has logged."""
+
+    def __init__(self, text):
+        self.text = text
+        dump = re.search(r"Dumping Scrapy stats:\n(\{.*?\})\n", text, re.DOTALL)
         pairs = re.findall(r"'([^']+)': (\d+)[,}\n]", dump[1] + "\n")
-        return {name: ast.literal_eval(value) for name, value in pairs}
-
-    @property
-    def filtered(self):
-        """What the filter logged."""
-        return LINE.findall(self.text)
+        self.stats = {name: ast.literal_eval(value) for name, value in pairs}
+        self.filtered = LINE.findall(text)
 
 
 @pytest.fixture
-def run(tmp_path, chosen):
-    """Start crawls; those that still run at the end are killed."""
-    made = []
-    shared = chosen()
-    given = {"REDIS_URL": shared.url} if shared else {}
-
-    def run(name, server, **settings):
-        settings = given | settings
-        made.append(Run(tmp_path, name, ",".join(server.seeds), settings))
-        return made[-1]
-
-    yield run
-    for each in made:
-        if each.process.poll() is None:
-            each.process.kill()
-            each.process.wait()
-    if (tmp_path / "store").exists():
-        EmbeddedStore.join(tmp_path / "store").leave()
-
-
-@pytest.fixture
-def crawl(run, serve):
-    """Crawl a site from nothing; return the run and what it fetched.
+def crawl(start, cluster, serve):
+    """Crawl a site from nothing; return the log and what it fetched.
 
     The site is always at the same addresses, so that logs can be compared.
     """
@@ -105,11 +53,11 @@ def crawl(run, serve):
         log = f"{name}.jsonl"
         server = serve(log, port=port, urls=80, hosts=2, calendar_months=6)
         ports.append(int(server.hosts[0].rpartition(":")[2]))
-        done = run(name, server, **settings)
-        assert done.wait() == 0, done.text
+        start(name, server, **settings)
+        assert cluster.wait(name) == [0]
         fetched = Counter((e.method, e.url) for e in server.requests().entries)
         server.stop()
-        return done, fetched
+        return Log(cluster.text_of(name)), fetched
 
     return crawl
 
@@ -119,7 +67,7 @@ def urls(lines):
     return Counter(re.search(r"<GET (\S+)>", line)[1] for line in lines)
 
 
-@ONE_SERVER
+@pytest.mark.one_server("scrapy-redis's scheduler knows no other")
 def test_the_same_is_fetched_dropped_and_logged_as_with_scrapys_own(
     crawl, servers, unique
 ):
@@ -149,19 +97,21 @@ def test_the_same_is_fetched_dropped_and_logged_as_with_scrapys_own(
         assert "Traceback" not in each.text
 
 
-def test_dupefilter_seen_set_survives_a_restart_as_with_jobdir(run, serve, tmp_path):
+def test_dupefilter_seen_set_survives_a_restart_as_with_jobdir(
+    start, cluster, serve, tmp_path
+):
     server = serve(urls=150, hosts=2, calendar_months=6, delay=0.05, until=after(30))
     settings = {**OURS, "JOBDIR": tmp_path / "job"}
-    first = run("first", server, **settings)
+    first = start("first", server, **settings)
     until(lambda: len(server.answered) >= 30, "some pages")
-    first.process.send_signal(signal.SIGTERM)
-    until(lambda: "Closing spider (shutdown)" in first.text, "its end")
+    first.send_signal(signal.SIGTERM)
+    says(cluster, "Closing spider (shutdown)", "first")
     server.go_on()
-    assert first.wait() == 0
-    assert "Spider closed (shutdown)" in first.text
-    assert not server_in(tmp_path / "store").running
+    assert cluster.wait("first") == [0]
+    assert "Spider closed (shutdown)" in cluster.text_of("first")
 
-    assert run("second", server, **settings).wait() == 0
+    start("second", server, **settings)
+    assert cluster.wait("second") == [0]
 
     log = server.requests()
     assert log.missing(server.expected) == set()

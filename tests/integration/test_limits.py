@@ -100,19 +100,3 @@ def test_hosts_have_their_quotas_over_nodes_kills_and_hand_overs(serve, cluster)
     )
     logs = cluster.text_of("node-2") + cluster.text_of("node-3")
     assert "hosts were not sent: over FRONTIER_HOST_MAX_PAGES" in logs
-
-
-def test_the_depth_of_a_page_travels_with_it(serve, cluster):
-    nodes = ("node-1", "node-2")
-    server = serve(urls=300, hosts=12, calendar_months=12, nodes=nodes, delay=HELD)
-    start(cluster, server, *nodes, DEPTH_LIMIT="1")
-    cluster.share("site-1")
-    server.delay = 0.02
-    assert cluster.wait() == [0, 0]
-    assert {e.node for e in server.requests().entries} == {*nodes}
-    two = {e.url for e in server.requests().entries}
-
-    start(cluster, server, "plain", DEPTH_LIMIT="1", FRONTIER_ENABLED="False")
-    assert cluster.wait("plain") == [0]
-    plain = {e.url for e in server.requests().entries if e.node == "plain"}
-    assert plain == two

@@ -134,21 +134,6 @@ def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, 
     assert f"{seen.totals.local} could not be stored" in said
 
 
-@pytest.mark.long
-def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl):
-    made = crawl("lambda")
-    for round_ in range(3):
-        wanted = made.fetched + 25
-        node = made.start(f"node-{round_}", DOWNLOAD_DELAY="0.1")
-        until(partial(made.has, wanted), "pages")
-        node.send_signal(signal.SIGTERM)
-        assert node.wait(DEADLINE) == 0
-    made.start("node-3", DOWNLOAD_DELAY="0")
-
-    assert cluster.wait("node-3") == [0]
-    made.complete()
-
-
 class Later:
     """A host that says 429 when it is asked for the first time, by what *is_first* is.
 
@@ -203,19 +188,6 @@ def test_local_request_waiting_for_its_host_in_a_url_queue_is_fetched(cluster, p
 
         assert cluster.wait("node-2") == [0]
         assert page.asked.keys() == pages.keys()
-
-
-def test_a_kill_loses_nothing_that_one_process_alone_could_send(cluster, crawl):
-    made = crawl(delay=0.02)
-    lease = {"FRONTIER_LEASE_TTL": "8"}
-    for node in ("node-1", "node-2"):
-        made.start(node, **lease)
-    cluster.join()
-    until(partial(made.has, 60), "pages")
-    cluster.kill("node-1")
-
-    assert cluster.wait("node-2") == [0]
-    made.complete()
 
 
 IDLE = """

@@ -225,20 +225,6 @@ def test_check_runs_every_contract_even_of_one_page(project):
     assert project.fetched() == 2
 
 
-def test_the_filter_alone_asks_no_store_for_a_developer(project):
-    run = project(
-        "ADDONS = {}",
-        'REDIS_URL = "redis://127.0.0.1:1"',
-        'DUPEFILTER_CLASS = "frontier.dupefilter.RedisDupeFilter"',
-    )
-    done = run("-m", "scrapy", "shell", "-c", "response.text", project.page)
-
-    assert done.returncode == 0
-    assert "</html>" in done.stdout
-    assert "CRITICAL" not in done.stderr
-    assert done.made == set()
-
-
 def test_jobdir_keeps_the_state_of_the_spider_and_says_so(project, tmp_path):
     run = project("FRONTIER_KEEP_ALIVE = False")
     for number in (1, 2):

@@ -433,28 +433,6 @@ def test_two_nodes_yield_what_plain_scrapy_does(kind, crawls, cluster):
     require_same(made, most=2 if kind in TWICE else 1)
 
 
-def test_a_url_that_is_twice_among_the_seeds_is_fetched_once(crawls, cluster):
-    made = crawls(
-        """
-        class One(Spider):
-            def __init__(self, bases="", **kwargs):
-                super().__init__(**kwargs)
-                self.start_urls = [f"{base}/detail/0" for base in bases.split(",")] * 2
-
-            def parse(self, response):
-                yield fields(response)
-        """,
-        cluster,
-    )
-    made.run()
-
-    expected, found = made.items()
-    assert found == sorted(set(expected))
-    assert len(expected) == 2 * HOSTS
-    alone, *each = made.requests()
-    assert sum(each, Counter()) == Counter(set(alone))
-
-
 @pytest.mark.one_server("scrapy-redis's spider connects by itself, to no other")
 @pytest.mark.parametrize("kind", REDIS_SPIDERS)
 def test_two_nodes_yield_what_a_spider_of_scrapy_redis_does(

@@ -88,16 +88,6 @@ async def test_names_that_lead_inside_say_nothing_beside_public_ones(nodes):
     assert await asked(a, "public")
 
 
-async def test_the_order_of_seeds_makes_no_difference(nodes):
-    seeds = ["public", "private", "loopback"]
-
-    await asyncio.gather(*(asked(nodes(), kind, is_seed=True) for kind in seeds))
-
-    node = nodes()
-    assert await asked(node, "public")
-    assert node.allowed == {"public"}
-
-
 async def test_literal_private_seed_is_allowed_beside_public_seeds(nodes):
     a, b = nodes(), nodes()
     await asked(a, "private", is_seed=True)

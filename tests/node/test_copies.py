@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 
 import pytest
 from redis.exceptions import ResponseError
@@ -11,7 +10,6 @@ from frontier.errors import ConfigurationError, StoreUnavailable
 from frontier.queue.push import TEST, Push
 from frontier.seeds.seeder import Seeder
 from frontier.seen.config import SeenConfig
-from frontier.store import calls
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call
 from frontier.urls.fingerprint import seen_hash
@@ -43,10 +41,6 @@ class Pair:
             *("--save", "", "--replicaof", f"127.0.0.1 {one}"),
         )
         self.url = f"redis://127.0.0.1:{one}"
-
-    def first_replica(self):
-        """What the primary knows of its replica, if there is one."""
-        return self.primary.ask("INFO", "replication").get("slave0")
 
 
 @pytest.fixture
@@ -88,35 +82,6 @@ async def test_a_push_is_confirmed_when_a_replica_has_it_and_done_once(
     assert [verdict for _, verdict in node.verdicts] == ["n"]
     assert await node.items(0) == [b"01"]
     ready = node.keys.partition(0).ready("0:a.example")
-    assert pair.replica.ask("LRANGE", ready, 0, -1) == [b"01"]
-
-
-@ANY
-@pytest.mark.one_server("it has a replica of its own")
-async def test_a_replica_that_has_not_loaded_what_it_was_sent_is_no_copy(
-    pair, parts_on, connect, start, new_push, until, caplog, monkeypatch
-):
-    """`WAIT` says so of one, where there was no replica at the time of the write."""
-    monkeypatch.setattr(calls, "LONGEST_MS", 1000 * CEILING)
-    node = parts_on(connect(pair))
-    node.store.copies = Copies(replicas=1)
-    ready = node.keys.partition(0).ready("0:a.example")
-    start(node.outbox.run())
-    node.outbox.put(0, new_push(b"1"))
-    flush = asyncio.ensure_future(node.outbox.flush())
-    await until(lambda: pair.primary.ask("DBSIZE"), "the first write")
-
-    pair.primary.ask("CONFIG", "SET", "repl-diskless-sync-delay", 2 * CEILING)
-    pair.replica.launch()
-    await until(lambda: pair.first_replica(), "its first words")
-    pair.replica.signal(signal.SIGSTOP)
-    pair.primary.ask("CONFIG", "SET", "repl-diskless-sync-delay", 0)
-    await until(lambda: pair.first_replica()["state"] == "online", "the copying")
-    await until(lambda: flush.done() or LACKING in caplog.text, "an answer")
-    assert not flush.done()
-
-    pair.replica.signal(signal.SIGCONT)
-    await flush
     assert pair.replica.ask("LRANGE", ready, 0, -1) == [b"01"]
 
 

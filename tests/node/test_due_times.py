@@ -11,7 +11,6 @@ from owner import push
 from frontier.node import end_of_crawl as ending
 from frontier.node.ends import FINISHED
 from frontier.queue import due
-from frontier.queue.due import DUE
 
 
 async def fetch(node, fetched):
@@ -111,18 +110,6 @@ async def test_urls_due_after_recrawl_until_do_not_keep_the_crawl_open(
 
     assert [url for url, _ in fetched] == [b"1"]
     assert "2 URLs are due after FRONTIER_RECRAWL_UNTIL" in caplog.text
-
-
-async def test_a_hint_may_say_that_something_is_due(parts, start, db, crawl, until):
-    node = parts()
-    await node.heartbeat.beat()
-    told = []
-    node.due_times.note = told.append
-    db("RPUSH", crawl.hints("a"), f"1 {DUE}", f"99 {DUE}", "x due")
-    start(node.inbox.run())
-    await until(lambda: told)
-
-    assert told == [1]
 
 
 async def test_a_node_whose_clock_is_ahead_has_nothing_be_late(

@@ -5,10 +5,8 @@ import contextlib
 import pytest
 
 from frontier.errors import StoreUnavailable
-from frontier.model import Order
 from frontier.node.context import Part
 from frontier.queue.push import FORCE
-from frontier.queue.reserve import Blame, requeue_calls
 from frontier.store.client import Call
 from tests.topologies import Process, free_ports, until as wait_until
 
@@ -56,27 +54,6 @@ def node(parts_on, connect, own_server, start):
     return a
 
 
-async def test_a_reservation_that_is_forgotten_is_given_up(
-    node, own_server, new_push, until
-):
-    await node.go(*map(new_push, URLS[:2]))
-    await until(lambda: len(node.inbox) == 2)
-    await node.push(PARTITION, *map(new_push, URLS[2:4]))
-    await node.store.call(Call.command("SAVE"))
-    assert node.inbox.take()
-    assert node.inbox.take()
-    node.ready.note(PARTITION, {"0:a.example"})
-    await until(lambda: len(node.inbox) == 2)
-    own_server.kill()
-    own_server.start()
-
-    await node.outage_retry.retry([Call.command("PING")])
-    assert node.heard.times == 1
-    await node.heartbeat.beat()
-    scan = await node.scan(PARTITION)
-    assert scan.ready + scan.reserved == 4
-
-
 async def test_last_pushes_lost_in_a_failover_are_pushed_again(
     node, own_server, new_push, until
 ):
@@ -95,33 +72,6 @@ async def test_last_pushes_lost_in_a_failover_are_pushed_again(
     assert node.heard.times == 1
     scans = [await node.scan(partition) for partition in (PARTITION, 1)]
     assert [scan.ready + scan.reserved for scan in scans] == [2, 1]
-
-
-async def test_a_requeue_that_is_forgotten_is_found(node, own_server, new_push, until):
-    """Of what a former holder had reserved: nobody else would put it back."""
-    await node.go(new_push(URLS[0]))
-    await until(lambda: len(node.inbox) == 1, "the page")
-    node.inbox.stopped = True
-    lease = node.leases.held[PARTITION]
-    keys = node.keys.partition(PARTITION)
-    reserved = (
-        keys.reserved,
-        1000,
-        b"%d\n0:a.example\n0%b" % (lease.token - 1, URLS[1]),
-    )
-    await node.store.call(Call.command("HSET", *reserved))
-    await node.store.call(Call.command("SAVE"))
-    entries = [(1000, "0:a.example")]
-    calls = requeue_calls(keys, lease, Order.BFS, entries, Blame.FULL)
-    assert await node.store.run(calls) == [[1, 0]]
-    own_server.kill()
-    own_server.start()
-
-    await node.outage_retry.retry([Call.command("PING")])
-    await node.heartbeat.beat()
-
-    scan = await node.scan(PARTITION)
-    assert scan.ready + scan.reserved == 2
 
 
 async def test_heartbeat_detects_a_failover_that_broke_no_connection(

@@ -7,11 +7,10 @@ import time
 
 import pytest
 
-from frontier.errors import ConfigurationError, KeyDamaged, StoreUnavailable
+from frontier.errors import ConfigurationError, KeyDamaged
 from frontier.queue.hosts import failed, read
 from frontier.queue.reserve import HostsUnread
 from frontier.settings.config import Config
-from frontier.store.client import Call
 from frontier.urls.partition import partition_of, shards_of
 
 NAMES = (f"h{number}.example" for number in itertools.count())
@@ -132,28 +131,6 @@ async def test_hundreds_that_are_left_alone_keep_no_other_waiting(holder, until)
         found = await taken(node, until, 1)
 
     assert not any(map(node.hosts.waits, [OTHER]))
-
-
-@pytest.mark.usefixtures("own_crawl")
-async def test_host_record_is_stored_once_the_store_is_back(
-    node_of, connect, own_server, until, crawl
-):
-    node = node_of(store=connect(own_server))
-    node.outage_retry.stop()  # as if the server were the same one
-    await take(node)
-    own_server.kill()
-    with pytest.raises(StoreUnavailable):
-        await node.store.call(Call.command("PING"))
-    refuse(node, asked=50.0)
-    stored = asyncio.create_task(node.hosts.leaving())
-    await until(lambda: node.outage_retry.outages)
-    assert not stored.done()
-    assert node.hosts.waits(HOST)
-    own_server.start()
-
-    await stored
-    key = crawl.partition(0).hosts
-    assert await node.store.call(Call.command("HEXISTS", key, HOST))
 
 
 async def test_host_record_lost_in_a_failover_is_stored_again(node_of, db, crawl):

@@ -89,24 +89,6 @@ async def test_a_large_site_does_not_hide_a_small_one(ready, until):
     assert 1 <= counts["0:big.example"] <= 8
 
 
-async def test_keys_take_turns(ready, until):
-    keys = [f"{letter}.example" for letter in "abcdefgh"]
-    filled = {
-        n % 4: [(b"%s%d" % (key.encode(), i), key) for i in range(10)]
-        for n, key in enumerate(keys[:4])
-    }
-    node = await ready(filled, size=4, cap=2)
-    seen = Counter()
-    for _ in range(6):
-        await until(lambda: len(node.inbox))
-        for reservation in take_all(node):
-            seen[reservation.queue] += 1
-            node.inbox.finish(reservation)
-
-    assert len(seen) == 4
-    assert max(seen.values()) <= min(seen.values()) + 4
-
-
 async def test_reservation_past_its_lease_deadline_is_kept_until_a_heartbeat(
     ready, until
 ):

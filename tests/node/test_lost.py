@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from owner import fetch, push
+from owner import push
 
 from frontier.errors import CrawlLost
 from frontier.store.client import Call
@@ -93,14 +93,6 @@ async def test_an_emptied_part_is_found_by_who_looks_for_the_end(
     assert not a.ended
 
 
-async def test_an_emptied_part_is_found_by_who_joins(open_node, new_node, server, lose):
-    a = await open_node()
-    await fill(a)
-    await lose(a.keys, f"{a.keys.crawl_id}}}")
-
-    await joins_in_vain(new_node(server, "b"), a.keys.crawl_id)
-
-
 async def joins_in_vain(node, crawl_id):
     """Open *node*; on a cluster it may be open before it has taken anything."""
     with pytest.raises(CrawlLost, match=crawl_id):  # noqa: PT012
@@ -133,22 +125,3 @@ async def test_a_node_that_leaves_a_store_that_was_emptied_says_so(
 
     assert isinstance(a.owner.failures[0], CrawlLost)
     assert await store.call(Call.command("KEYS", pattern)) == []
-
-
-async def test_a_crawl_without_a_mark_goes_on(open_node, lose, store):
-    """One that an older version began."""
-    a = await open_node()
-    await a.close()
-    await store.call(Call.command("HDEL", a.keys.meta, "born", "marked"))
-    for number in range(16):
-        counts = a.keys.partition(number).counts
-        await store.call(Call.command("HDEL", counts, "born"))
-
-    b = await open_node("b", lease_ttl=600.0)
-    assert b.keys.crawl_id == a.keys.crawl_id
-    assert b.keys.born == ""
-    await fill(b)
-    b.owner.is_busy = False
-    fetched = []
-    await fetch(b, lambda url: [], fetched)
-    assert len(fetched) == 40

@@ -85,17 +85,6 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     assert wrong / 4 < it.memory_limit.state.lost < 4 * wrong
 
 
-async def test_seen_sets_over_the_budget_are_cut_to_nine_tenths_of_it(store, crawl):
-    it = Crawl(store, crawl, 10**9)
-    await it.push(0, 3_000)
-    await it.memory_limit.look()
-    budget = it.memory_limit.state.set_bytes - 1
-    it = Crawl(store, crawl, budget)
-    await it.memory_limit.look()
-
-    assert 0 < it.memory_limit.state.set_bytes <= 0.9 * budget
-
-
 async def test_a_budget_far_too_small_is_kept_too(store, crawl):
     it = Crawl(store, crawl, 1)
     for first in range(0, 8_000, 2_000):

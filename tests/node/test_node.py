@@ -129,54 +129,6 @@ async def test_clocks_and_keys_are_said_once_and_a_closed_node_checks_no_failove
     assert not compared
 
 
-async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, store):
-    a = new_node(server, "a", queue_key="url")
-    a.owner.is_busy = True
-    await a.open()
-    a.inbox.stopped = True
-    for n in range(200):
-        push(a, b"%d" % n, "h.example")
-    await a.outbox.flush()
-
-    names = [a.keys.partition(p).queues for p in range(16)]
-    found = await store.run([Call.command("ZRANGE", name, 0, -1) for name in names])
-    assert found == [[b"0:*"]] * 16
-    await a.close()
-
-
-def kinds(db, unique):
-    """What is left of crawls: the last part of the name of each key."""
-    names = db("KEYS", f"{{{unique}:*")
-    return {name.rsplit(b"}:", 1)[1].split(b":")[0].decode() for name in names}
-
-
-TELLING = {"meta", "epoch", "reports", "membership", "counts", "lease", "dead"} | {
-    "nodes",
-    "hints",
-}
-"""Keys that tell about a crawl, or end by themselves."""
-
-
-async def test_seen_keys_are_removed_by_the_last_node_without_keep_frontier(
-    new_node, server, db, unique
-):
-    a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
-    a.owner.is_busy = True
-    await a.open()
-    await b.open()
-    push(a, b"1", "h1.example")
-    await a.outbox.flush()
-    a.owner.is_busy = False
-    await asyncio.gather(fetch(a, tree, []), fetch(b, tree, []))
-
-    await a.close()
-    assert "set" in kinds(db, unique), "another node is still in it"
-    await b.close()
-
-    assert kinds(db, unique) <= TELLING
-    assert "counts" in kinds(db, unique)
-
-
 @pytest.fixture(scope="module")
 def secured(binary):
     server = SecuredServer(binary("redis-7"))
@@ -197,6 +149,17 @@ async def crawled(node):
     await fetch(node, tree, fetched)
     await node.close()
     return fetched
+
+
+async def test_seen_set_is_removed_at_the_end_without_keep_frontier(
+    new_node, server, db
+):
+    node = new_node(server, "a", keep_frontier=False)
+    assert len(await crawled(node)) == 199
+
+    parts = [node.keys.partition(number) for number in range(16)]
+    assert not db("EXISTS", *(part.bucket(0, 0) for part in parts))
+    assert db("EXISTS", *(part.counts for part in parts)) == 16
 
 
 @pytest.mark.parametrize("form", ["url", "params"])

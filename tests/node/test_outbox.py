@@ -31,17 +31,6 @@ async def test_more_than_a_round_takes_is_stored_in_order(parts, start, new_push
     assert len(node.verdicts) == count
 
 
-async def test_only_queues_that_were_empty_are_reported_as_ready(
-    parts, start, new_push
-):
-    node = parts()
-    start(node.outbox.run())
-    await node.push(2, new_push(b"1"), new_push(b"2", priority=3))
-    await node.push(2, new_push(b"3"))
-
-    assert sorted(node.became_ready) == [(2, "0:a.example"), (2, "3:a.example")]
-
-
 async def test_pushes_sent_again_after_a_lost_reply_are_queued_once(
     parts_on, start, new_push, connect, wire
 ):

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from frontier.errors import KeyDamaged, LeaseLost
+from frontier.errors import LeaseLost
 from frontier.queue import due
 from frontier.queue.due import Again, ServerClock, bucket_of, read_due
 from frontier.queue.push import MARK, TEST
@@ -234,45 +234,6 @@ def test_a_stale_token_neither_moves_nor_puts_again(client, grant, due_push, db,
         node.look_for_due(old, "1000")
     assert node.scan() == before
     assert node.reclaim(lease) == (1, 0)
-
-
-@pytest.mark.parametrize("key", ["counts", "due", "reserved", "queues"])
-def test_a_key_of_another_type_is_named_and_nothing_is_done(
-    client, grant, db, keys, key
-):
-    node, lease = client(), grant()
-    node.push_urls([b"1"])
-    (one,) = node.reserve(lease)
-    db("ZADD", keys.due, 1000, "1000")
-    db("RPUSH", keys.waiting("1000"), f"{A}\n0url")
-    db("DEL", getattr(keys, key))
-    db("SET", getattr(keys, key), "x")
-    calls = []
-    if key != "queues":
-        calls += due.again_calls(keys, lease, [(one.id, Again(A, b"0new", 5))])
-    if key != "reserved":
-        calls.append(due.due_call(keys, lease, "1000", [A]))
-
-    for call in calls:
-        with pytest.raises(KeyDamaged) as caught:
-            node.store.call(call)
-        assert caught.value.key == getattr(keys, key)
-    assert db("LRANGE", keys.waiting("1000"), 0, -1) == [f"{A}\n0url".encode()]
-    assert db("EXISTS", keys.ready(A)) == 0
-
-
-@pytest.mark.parametrize("field", ["waiting", "ready"])
-def test_counts_that_are_no_numbers_are_named_before_anything_is_moved(
-    client, grant, db, keys, field
-):
-    node, lease = client(), grant()
-    db("ZADD", keys.due, 1000, "1000")
-    db("RPUSH", keys.waiting("1000"), f"{A}\n0url")
-    db("HSET", keys.counts, field, "-1")
-
-    with pytest.raises(KeyDamaged, match=f"its {field} is not a number"):
-        node.look_for_due(lease, "1000", [A])
-    assert db("EXISTS", keys.ready(A)) == 0
 
 
 def test_a_bucket_without_a_list_is_removed(client, grant, db, keys):

@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.errors import CodecError, KeyDamaged, LeaseLost
+from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
 from frontier.queue import reserve as p
 from frontier.queue.priority import queue_name, split_name
@@ -85,17 +85,6 @@ def test_a_scan_overlooks_nothing_in_a_partition_that_has_little(
 
     assert Scan(*figures) == Scan(**found)
     assert mark == born.encode()
-
-
-@pytest.mark.parametrize("key", ["counts", "reserved", "seen", "due", "queues"])
-def test_a_scan_names_a_key_of_another_type(client, db, keys, key):
-    db("HSET", keys.counts, "born", "0123456789abcdef")
-    db("DEL", getattr(keys, key))
-    db("SET", getattr(keys, key), "x")
-
-    with pytest.raises(KeyDamaged) as caught:
-        client().store.call(p.scan_call(keys))
-    assert caught.value.key == getattr(keys, key)
 
 
 def test_reserved_items_are_not_reserved_again_and_acked_once(filled):

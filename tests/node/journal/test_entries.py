@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from frontier.node.journal.entries import (
-    MAX_LINE,
     Acked,
     Bad,
     Header,
@@ -62,14 +61,6 @@ def test_a_torn_end_is_named_and_what_is_before_it_is_read(written, cut):
     assert entries == [HEADER, PUSH]
     assert (bad.offset, bad.length) == (whole, cut)
     assert whole_bytes(path) == whole
-
-
-def test_a_line_without_end_is_read_in_parts(written):
-    huge = b"A" * (MAX_LINE + 1) + b"\n"
-    *bad, ack = list(read(written(frame(HEADER), huge, frame(ACK))))[1:]
-
-    assert [one.length for one in bad] == [MAX_LINE, 2]
-    assert ack == ACK
 
 
 def test_an_empty_file_has_nothing(written):
