@@ -90,7 +90,7 @@ class Router:
         """The server that the last MOVED named: it knows the new layout, when others
         may not yet."""
         self.changes = 0
-        """How often another server was found to have slots of one that did not answer,
+        """How often another server was found to have slots of one that does not answer,
         or all slots of one that did: that is a replica now (``CLUSTER FAILOVER
         TAKEOVER``), and its last writes may be lost. A slot that moves takes its keys
         along. A `Store` counts more here."""
@@ -199,6 +199,7 @@ class Router:
                 self._distrust(server)
                 failure = failure or outcome
                 continue
+            self._suspects.pop(server, None)  # from now on its slots may move
             extra = len(outcome) - sum(1 + job.asked for job in group)
             replies = iter(outcome[extra:])
             self._ready.update([server] if extra else [])

@@ -53,11 +53,16 @@ class StoreFaults(Stage):
             return
         self._note(f"kill the store for {event.seconds:.2f} s")
         self._store.kill(event.pick)
-        self._note_fault()
 
         def start():
             self._store.revive(event.pick)
-            self._when(self._store.whole, self._regain_the_store)
+            self._when(self._store.whole, go_on)
+
+        def go_on():
+            # Meanwhile other servers of a cluster gave out URLs, in flight as well:
+            # acks wait for the links, and these for the server.
+            self._note_fault()
+            self._regain_the_store()
 
         self._in(event.seconds, start)
 

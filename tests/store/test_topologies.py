@@ -369,6 +369,26 @@ async def test_slots_that_move_are_no_change_of_servers(cluster, primaries, uniq
     assert cluster.changes == 0
 
 
+async def test_slots_may_leave_a_server_that_answers_again(
+    cluster, primaries, unique, until
+):
+    await cluster.call(Call.command("SET", unique, "x"))
+    slot = slot_of(unique)
+    source = primaries.owner(slot)
+    waiting = asyncio.create_task(
+        cluster.call(Call.command("BLPOP", f"{{{unique}}}:1", 0))
+    )
+    await until(lambda: source.ask("INFO", "clients")["blocked_clients"], "the call")
+    source.ask("CLIENT", "KILL", "TYPE", "normal")
+    with pytest.raises(StoreUnavailable):
+        await waiting
+    assert await cluster.call(Call.command("GET", unique)) == b"x"
+
+    await asyncio.to_thread(primaries.move, slot, other(primaries, source))
+    assert await cluster.call(Call.command("GET", unique)) == b"x"
+    assert cluster.changes == 0
+
+
 async def test_sentinels_new_primary_is_found(connect, stack, unique):
     servers = SentinelServers()
     stack.callback(servers.remove)
