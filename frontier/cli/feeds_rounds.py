@@ -38,14 +38,15 @@ def status(given: StatusOptions) -> Shown:
     from frontier.feeds.followed import followed
 
     with given.connected() as store:
-        keys = given.stored(store).keys
-        found = list(followed(store, keys, given.sites))
-    said = {"crawl_id": keys.crawl_id, "sites": [_facts(site) for site in found]}
+        crawl = given.stored(store)
+        found = list(followed(store, crawl, given.sites))
+    crawl_id = crawl.keys.crawl_id
+    said = {"crawl_id": crawl_id, "sites": [_facts(site) for site in found]}
     missing = sorted({*given.sites} - {site.name for site in found})
     return Shown(
         said,
-        _text(keys.crawl_id, found),
-        faults=[f"the crawl {keys.crawl_id} has no site {name}" for name in missing],
+        _text(crawl_id, found),
+        faults=[f"the crawl {crawl_id} has no site {name}" for name in missing],
         code=ExitCode.NOT_FOUND if missing else ExitCode.OK,
     )
 
@@ -74,7 +75,7 @@ def refetch(given: RefetchOptions) -> Shown:
     with given.connected() as store:
         crawl = given.stored(store)
         key = Identities(crawl).fingerprint(Request(page))
-        found = followed(store, crawl.keys, [given.site] if given.site else ())
+        found = followed(store, crawl, [given.site] if given.site else ())
         chosen = _site_of(list(found), given.site, page, key)
         feeds = sorted(chosen.feeds, key=lambda feed: feed.record.failures)
         wanted = FailedPage(page, feeds[0].record.url, asked=True)

@@ -43,7 +43,7 @@ from frontier.download.body_spool import ArchivedOnly, SpoolDirectory
 from frontier.download.capture import truncation
 from frontier.download.hops import EXCERPT, Hops
 from frontier.download.outcomes import LeaseGone, outcome_of
-from frontier.download.politeness import LOST
+from frontier.download.politeness import lost
 from frontier.download.wire import Connections, Wire
 from frontier.node.file_limit import nears_file_limit
 from frontier.scrapy_internals import (
@@ -100,8 +100,7 @@ class CheckedHandler(BaseHandler):
         session = self._session
         if session.lease_guard is None or session.lease_guard.covers(request):
             return
-        session.requests.put_off(request)
-        raise LeaseGone(LOST)
+        raise lost(session, request)
 
     @contextmanager
     def _telling(self, checked: Checked) -> Iterator[None]:

@@ -70,6 +70,17 @@ class _Busy:
         self.changed = asyncio.Condition()
 
 
+def lost(session: Session, request: Request) -> LeaseGone:
+    """Put *request* off, and count it: another node has its partition.
+
+    A robots.txt is in no queue. The requests that wait for it are counted.
+    """
+    if session.requests.delivery(request) is not None:
+        session.count("frontier/queue/lost")
+    session.requests.put_off(request)
+    return LeaseGone(LOST)
+
+
 class LeaseGuard:
     """Stands before the download handlers of one crawler."""
 
@@ -234,9 +245,7 @@ class LeaseGuard:
             elif node.has_lost(stands_on):
                 # Another node has it now. Adopted deliveries wait here until their
                 # partition comes back.
-                session.requests.put_off(request)
-                self._crawler.stats.inc_value("frontier/queue/lost")
-                raise LeaseGone(LOST)
+                raise lost(session, request)
             await asyncio.sleep(PAUSE_LOOK if node.controls.paused else PATIENCE)
         return waited
 

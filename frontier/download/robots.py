@@ -56,7 +56,7 @@ from frontier.download.outcomes import (
     outcome_of,
 )
 from frontier.download.pace import Pace
-from frontier.download.politeness import PATIENCE
+from frontier.download.politeness import LOST, PATIENCE, lost
 from frontier.errors import WorkerFailed
 from frontier.model import frozen
 from frontier.node.hosts import most_common
@@ -365,6 +365,8 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
         """The error of *request*, whose robots.txt failed with *error*."""
         if isinstance(error, AddressRefused):
             return self._hops.refusal(request, error.kind)
+        if str(error) == LOST:
+            return lost(self._session, request)
         if _is_gone(error):
             self._session.requests.put_off(request)  # another node has it
         if isinstance(error, LeaseGone | Excluded | HostGivenUp) or _is_absent(error):

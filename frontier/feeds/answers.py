@@ -30,6 +30,7 @@ from frontier.errors import NotAFeed
 from frontier.feeds.items import NewItems, new_items
 from frontier.feeds.parse import Item, in_worker
 from frontier.feeds.round_state import (
+    META,
     MOST_IDS,
     FailedPage,
     FeedRecord,
@@ -47,7 +48,6 @@ from frontier.feeds.rounds import (
     FEED,
     IMPLIED,
     LINK,
-    META,
     PRIORITIES,
     Place,
     Rounds,

@@ -23,7 +23,7 @@ from frontier.store.client import BlockingStore, Call
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from frontier.store.keys import CrawlKeys
+    from frontier.seen.seen_set import StoredCrawl
 
 
 class FollowedFeed(NamedTuple):
@@ -46,19 +46,21 @@ class FollowedSite(NamedTuple):
 
 
 def followed(
-    store: BlockingStore, keys: CrawlKeys, names: Collection[str]
+    store: BlockingStore, crawl: StoredCrawl, names: Collection[str]
 ) -> Iterator[FollowedSite]:
-    """The sites that the crawl of *keys* follows; only those of *names*, if any.
+    """The sites that *crawl* follows; only those of *names*, if any.
 
     Raises:
         StoreError: The store does not answer, or a key is damaged.
     """
+    keys = crawl.keys
     due = Call.command("ZRANGE", keys.sites, 0, -1, "WITHSCORES")
     members, *wanted = store.run([due, *calls(keys)])
     exclusions = read_controls(keys, wanted).exclusions
     scores = sorted(with_scores(members))
     chosen = [one for one in scores if not names or one[0] in names]
-    for view, (name, _) in zip(site_views(store, keys, chosen), chosen, strict=True):
+    views = site_views(store, keys, crawl.config.partitions, chosen)
+    for view, (name, _) in zip(views, chosen, strict=True):
         config, pages = store.run(
             [
                 Call.command("HGET", keys.site(name), "config"),

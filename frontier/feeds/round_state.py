@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from frontier.feeds.model import Site
 
+META = "frontier_round"
+"""Key of a request's ``meta``: its place in a round, as a list that begins with its
+site. See `frontier.feeds.rounds.Place`."""
 MOST_IDS = 500
 """Ids per call of a script."""
 LONGEST_BACKOFF_S = 86_400
@@ -205,20 +208,17 @@ def claim_call(
 def note_call(
     keys: CrawlKeys,
     name: str,
-    number: int = 0,
+    number: int,
     *,
     asked: Sequence[str] | None = None,
     feed: Sequence[Any] = (),
-    urls: int = 0,
 ) -> Call:
-    """The call that notes what is known of the site *name*, or of one of its rounds.
+    """The call that notes what is known of a round of the site *name*.
 
     *asked* are the fields of all feeds that the round has queued, once that is done;
-    *feed* is ``[field, new items, name, value, ...]`` of one that has answered; *urls*
-    is how many more URLs of the site are queued.
+    *feed* is ``[field, new items, name, value, ...]`` of one that has answered.
     """
-    queued = "" if asked is None else pack(asked)
-    args = [name, number, queued, pack(feed), urls]
+    args = [name, number, "" if asked is None else pack(asked), pack(feed)]
     return Call.to("round_note", [keys.sites, keys.site(name)], args)
 
 

@@ -22,14 +22,13 @@ What always holds:
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request, Spider
 from typing_extensions import override
 
 from frontier.feeds.round_state import (
+    META,
     MOST_IDS,
     FeedRecord,
     Taken,
@@ -42,7 +41,7 @@ from frontier.feeds.round_state import (
     taken_of,
     update_call,
 )
-from frontier.queue.push import ARE_SEEN, MARK, Push
+from frontier.queue.push import MARK
 from frontier.requests.discovery import META as FOUND, SEED
 from frontier.requests.left_out import LeftOut
 from frontier.session.emitter import PAUSE, Emitter
@@ -52,7 +51,7 @@ from frontier.store.calls import batches
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from scrapy.crawler import Crawler
 
@@ -63,8 +62,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-META = "frontier_round"
-"""Key of ``meta``: a `Place` as a list."""
 FEED, LINK, IMPLIED, DERIVED = "feed", "link", "implied", "derived"
 """What a request is in its round: a feed, a new item, an implied page, or what one of
 these embeds."""
@@ -104,14 +101,6 @@ class Place(NamedTuple):
         return self.kind != DERIVED
 
 
-@dataclass(slots=True)
-class _Noted:
-    """What to note in the store when a request of *site* is done with."""
-
-    site: str
-    calls: list[Call] = field(default_factory=list)
-
-
 def place_of(request: Request) -> Place | None:
     """The place of *request* in a round; ``None`` if it belongs to none."""
     found = request.meta.get(META)
@@ -129,8 +118,6 @@ class Rounds(Emitter):
         self._session = session_of(crawler)
         self._told: Mapping[str, Site] = {}
         """The configuration that the store was last told."""
-        self._urls: dict[str, int] = defaultdict(int)
-        """How many more URLs of a site are queued than the store knows."""
 
     def open(self, node: Node, spider: Spider, sites: Sites) -> None:
         """Begin to look for rounds that are due."""
@@ -155,9 +142,7 @@ class Rounds(Emitter):
     async def look(self) -> float:
         """Begin the rounds that are due; return the seconds until the next look."""
         await self._configure()
-        pause = await self._look()
-        await self._count()
-        return pause
+        return await self._look()
 
     # The configuration.
 
@@ -274,28 +259,10 @@ class Rounds(Emitter):
         request.meta.setdefault("redirect_ttl", REDIRECTS[place.kind])
         return MARK if place.bypasses else mode
 
-    @override
-    def start(
-        self, request: Request, delivery: Delivery, extra: Mapping[str, Any]
-    ) -> bool:
-        """Note the place of *request* in its round, for when it is done with."""
-        if (place := place_of(request)) is not None:
-            delivery.notes[Rounds] = _Noted(place.site)
-        return True
-
-    @override
-    def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """Count those of *pushes* that the store has queued, as they were not seen."""
-        for push, verdict in zip(pushes, verdicts, strict=True):
-            place = None if push.tag is None else place_of(push.tag)
-            if place is not None and verdict not in ARE_SEEN:
-                self._urls[place.site] += 1
-
     def keep(self, request: Request, calls: list[Call]) -> None:
         """Make *calls* once *request* is done with."""
-        delivery = self._session.requests.delivery(request)
-        if delivery is not None and Rounds in delivery.notes:
-            delivery.notes[Rounds].calls = calls
+        if (delivery := self._session.requests.delivery(request)) is not None:
+            delivery.notes[Rounds] = calls
 
     @override
     async def before_ack(self, reservations: Iterable[Reservation]) -> None:
@@ -306,19 +273,7 @@ class Rounds(Emitter):
         calls: list[Call] = []
         for reservation in reservations:
             delivery: Delivery = reservation.delivery
-            if Rounds in delivery.notes and delivery.again is None:
-                noted: _Noted = delivery.notes.pop(Rounds)
-                self._urls[noted.site] -= 1
-                calls += noted.calls
-        await self._count(calls)
-
-    async def _count(self, calls: Sequence[Call] = ()) -> None:
-        """Send the store *calls*, and how many more URLs are queued."""
-        counts, self._urls = self._urls, defaultdict(int)
-        counted = [
-            note_call(self._keys, site, urls=urls)
-            for site, urls in counts.items()
-            if urls
-        ]
-        if calls or counted:
-            await self._node.run([*calls, *counted])
+            if delivery.again is None:
+                calls += delivery.notes.pop(Rounds, ())
+        if calls:
+            await self._node.run(calls)

@@ -15,17 +15,21 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, KeyDamaged
+from frontier.feeds.round_state import META as ROUND
 from frontier.model import frozen
-from frontier.queue.due import buckets_in, read_waiting, with_scores
+from frontier.queue.due import buckets_in, read_waiting, waiting_element, with_scores
 from frontier.queue.item import RECRAWL, decode
+from frontier.queue.priority import readable
 from frontier.recrawl.schedule import State
 from frontier.status.validate import printable, whole
-from frontier.store.calls import milliseconds
+from frontier.store.calls import batches, milliseconds
 from frontier.store.client import BlockingStore, Call
 from frontier.urls.split import split
 
@@ -39,7 +43,7 @@ SAMPLE = 500
 """Waiting pages whose intervals are read, if nobody asks for more."""
 MOST_SITES = 50
 """Sites that are named: those that are due first."""
-FIELDS = ("state", "round", "urls", "items", "wait", "wait_min", "wait_max", "emitted")
+FIELDS = ("state", "round", "items", "wait", "wait_min", "wait_max", "emitted")
 """Fields of a site that are shown, the state first."""
 
 
@@ -55,7 +59,7 @@ class SiteView:
     round: int
     """The number of its last round."""
     urls: int
-    """URLs queued or under way, roughly."""
+    """URLs queued or under way, roughly: some may move while they are counted."""
     items: int
     """New items of all its rounds."""
     wait_s: int
@@ -82,7 +86,9 @@ class FeedsView:
     """The sites that are due first."""
 
 
-def feeds_of(store: BlockingStore, keys: CrawlKeys, at_ms: int) -> FeedsView | None:
+def feeds_of(
+    store: BlockingStore, keys: CrawlKeys, partitions: int, at_ms: int
+) -> FeedsView | None:
     """The sites that a crawl follows; ``None`` if it follows none."""
     name = keys.sites
     count, resting, due, first = store.run(
@@ -95,20 +101,65 @@ def feeds_of(store: BlockingStore, keys: CrawlKeys, at_ms: int) -> FeedsView | N
     )
     if not count:
         return None
-    named = tuple(site_views(store, keys, with_scores(first)))
+    named = tuple(site_views(store, keys, partitions, with_scores(first)))
     return FeedsView(at_ms, count, resting, due, named)
 
 
 def site_views(
-    store: BlockingStore, keys: CrawlKeys, scores: Sequence[tuple[str, float]]
+    store: BlockingStore,
+    keys: CrawlKeys,
+    partitions: int,
+    scores: Sequence[tuple[str, float]],
 ) -> Iterator[SiteView]:
     """The sites of *scores*: names, and when to look at each, in ms."""
     calls = [Call.command("HMGET", keys.site(name), *FIELDS) for name, _ in scores]
-    replies = store.run(calls)
+    replies, urls = store.run(calls), _urls_by_site(store, keys, partitions)
     for (name, at), (state, *numbers) in zip(scores, replies, strict=True):
         next_ms = int(at) if math.isfinite(at) else 0
-        figures = (max(0, int(number or 0)) for number in numbers)
-        yield SiteView(printable(name), (state or b"").decode(), next_ms, *figures)
+        round_, *rest = (int(number or 0) for number in numbers)
+        shown = printable(name), (state or b"").decode(), next_ms
+        yield SiteView(*shown, round_, urls[name], *rest)
+
+
+def _urls_by_site(
+    store: BlockingStore, keys: CrawlKeys, partitions: int
+) -> Counter[str]:
+    """How many URLs of each site are queued or under way.
+
+    Nobody keeps count, as a URL may leave its queue in many ways: all are read.
+    """
+
+    def read(calls: Sequence[Call]) -> list[Sequence[bytes]]:
+        replies = store.run(calls, tolerant=True)
+        return [() if isinstance(one, KeyDamaged) else one for one in replies]
+
+    def listed(key: str) -> Iterator[bytes]:
+        first = 0
+        while some := read([Call.command("LRANGE", key, first, first + CHUNK - 1)])[0]:
+            yield from some
+            first += len(some)
+
+    def elements() -> Iterator[bytes]:
+        for batch in batches(range(partitions), BATCH):
+            parts = [keys.partition(number) for number in batch]
+            for reserved in read([Call.command("HVALS", p.reserved) for p in parts]):
+                yield from (value.partition(b"\n")[2] for value in reserved)
+            queues = read([Call.command("ZRANGE", p.queues, 0, -1) for p in parts])
+            for part, names in zip(parts, queues, strict=True):
+                for name in filter(None, map(readable, names)):
+                    ready = listed(part.ready(name))
+                    yield from (waiting_element(name, item) for item in ready)
+            for found in buckets_in(partial(store.run, tolerant=True), keys, batch):
+                for bucket, _ in found.scores:
+                    yield from listed(found.keys.waiting(bucket))
+
+    found: Counter[str] = Counter()
+    for element in elements():
+        with suppress(CodecError):
+            queue, item = read_waiting(element)
+            if place := decode(item, queue).get("meta", {}).get(ROUND):
+                found[place[0]] += 1
+    return found
 
 
 BATCH = 64

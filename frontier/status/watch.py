@@ -6,7 +6,8 @@ who watch. What always holds:
 1.  Looking changes nothing.
 2.  Each look reads the crawl as a whole, or every `SLOW_S` if it has many nodes;
     partitions and the lengths of queues only as often as `SCANNED_A_SECOND` and
-    `QUEUES_A_SECOND` allow, and the rest every `SLOW_S` or `RECRAWL_S`. Only hosts
+    `QUEUES_A_SECOND` allow, queued URLs of feeds as `URLS_A_SECOND` does, and the rest
+    every `SLOW_S` or `RECRAWL_S`. Only hosts
     whose queues are in the fullest partitions are asked for.
     The first look after the crawl has ended reads everything.
 3.  No keys are searched for, and what is kept is bounded in size.
@@ -55,6 +56,8 @@ SLOW_S = 5.0
 QUEUES_A_SECOND = 160
 """Queues whose lengths are asked for, on average: a few are asked for again as soon as
 the partitions are looked at, and the most that ever are (`FULLEST`), every 40 s."""
+URLS_A_SECOND = 2_000
+"""Queued URLs that are read, on average, to tell which sites of feeds they are of."""
 RECRAWL_S = 60.0
 """Seconds between two looks at what waits until it is due: it reads all partitions."""
 FULLEST = 32
@@ -198,7 +201,8 @@ class Watch:
             count / SCANNED_A_SECOND,
             lambda: list(look_at(store, keys, range(count), crawl.tiers)),
         )
-        queues = sum(look.scan.queues for look in looks)
+        scans = [look.scan for look in looks]
+        queues = sum(one.queues for one in scans)
         top = self._newest(
             "queues",
             min(queues, FULLEST * MOST_QUEUES) / QUEUES_A_SECOND,
@@ -207,8 +211,11 @@ class Watch:
         letters = self._newest(
             "letters", SLOW_S, lambda: dead_letters(store, keys, looks, MAX_LETTERS)
         )
+        urls = sum(one.ready + one.waiting + one.reserved for one in scans)
         feeds = self._newest(
-            "feeds", SLOW_S, lambda: feeds_of(store, keys, crawl.view.taken_ms)
+            "feeds",
+            max(SLOW_S, urls / URLS_A_SECOND),
+            lambda: feeds_of(store, keys, count, crawl.view.taken_ms),
         )
         epoch, (membership, unread), records = self._newest(
             "members", SLOW_S, lambda: self._members(top)

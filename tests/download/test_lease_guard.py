@@ -80,7 +80,13 @@ def sent():
 
 
 @pytest.fixture
-def gate(node, sent):
+def counted():
+    """The stats that are counted, each as often as it is."""
+    return []
+
+
+@pytest.fixture
+def gate(node, sent, counted):
     async def send(request):
         sent.append(asyncio.get_running_loop().time())
         return request
@@ -93,13 +99,14 @@ def gate(node, sent):
     downloader = SimpleNamespace(slots=slots, handlers=handlers)
     crawler = SimpleNamespace(
         engine=SimpleNamespace(downloader=downloader),
-        stats=SimpleNamespace(inc_value=lambda _: None),
+        stats=SimpleNamespace(inc_value=counted.append),
     )
     connection = SimpleNamespace(
         config=SimpleNamespace(queue_key="host"),
         node=node,
         requests=RequestStates(),
         browser=None,
+        count=counted.append,
     )
     hops = SimpleNamespace(require_included=lambda _: None)
     return LeaseGuard(crawler, connection, hops=hops)
@@ -152,7 +159,7 @@ def test_those_that_waited_for_the_lease_keep_the_delay_between_them(
     assert gaps == pytest.approx([DELAY] * 3)
 
 
-def test_those_whose_lease_is_lost_are_not_sent(run, node, send, sent):
+def test_those_whose_lease_is_lost_are_not_sent(run, node, send, sent, counted):
     async def one():
         node.has_lease = False
         waiting = send()
@@ -164,6 +171,7 @@ def test_those_whose_lease_is_lost_are_not_sent(run, node, send, sent):
     run(one())
 
     assert sent == []
+    assert counted == ["frontier/queue/lost"]
 
 
 @pytest.fixture
@@ -193,7 +201,9 @@ def test_a_robots_txt_waits_for_the_lease_of_who_waits_for_it(run, node, ask, se
     assert len(sent) == 1
 
 
-def test_no_robots_txt_is_asked_for_where_another_node_asks(run, node, ask, sent):
+def test_no_robots_txt_is_asked_for_where_another_node_asks(
+    run, node, ask, sent, counted
+):
     async def one():
         node.has_lease = False
         _, asking = ask()
@@ -205,6 +215,7 @@ def test_no_robots_txt_is_asked_for_where_another_node_asks(run, node, ask, sent
     run(one())
 
     assert sent == []
+    assert counted == []  # it is in no queue
 
 
 def test_a_node_that_closes_waits_for_no_robots_txt(run, node, gate, ask, sent):

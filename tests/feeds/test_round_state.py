@@ -4,7 +4,6 @@ import pytest
 
 from frontier.feeds import round_state as r
 from frontier.feeds.model import Feed, Site
-from frontier.status.schedules import site_views
 from frontier.store.calls import milliseconds
 
 pytestmark = pytest.mark.store
@@ -36,12 +35,12 @@ class Driver:
         call = r.take_call(self.keys, name, look_ms)
         return r.taken_of(self.store.call(call))
 
-    def note(self, number, feed="", *, asked=None, urls=0, found=0, record=b""):
+    def note(self, number, feed="", *, asked=None, found=0, record=b""):
         """*feed* has answered, with so many new items *found*."""
         fields = None if asked is None else [r.feed_field(url) for url in asked]
         told = [r.feed_field(feed), found, f"feed:{feed}", record] if feed else ()
-        given = {"asked": fields, "feed": told, "urls": urls}
-        self.store.call(r.note_call(self.keys, "news", number, **given))
+        call = r.note_call(self.keys, "news", number, asked=fields, feed=told)
+        self.store.call(call)
 
     def claim(self, number, feed, *pages):
         call = r.claim_call(self.keys, "news", number, feed, pages)
@@ -168,23 +167,6 @@ def test_a_feed_that_answers_late_queues_nothing_that_another_one_has(driver):
     assert driver.claim(number, OTHER, b"1", b"2") == "ny"
     assert driver.claim(later, FEED, b"1", b"2") == "yy"
     assert driver.claim(number, OTHER, b"2") == "n"
-
-
-def test_queued_urls_are_counted_in_whatever_order_nodes_tell_of_them(driver):
-    driver.update(site())
-    number = driver.begun(FEED)
-
-    def queued_after(*counts):
-        for urls in counts:
-            driver.note(number, urls=urls)
-            (view,) = site_views(driver.store, driver.keys, [("news", 0)])
-            yield view.urls
-
-    assert list(queued_after(-3, 5, -2, -4)) == [0, 2, 0, 0]
-    driver.begun(
-        FEED
-    )  # what a node had queued before it was killed is not owed for ever
-    assert list(queued_after(1)) == [1]
 
 
 def test_the_wait_is_halved_by_news_and_grows_without(driver):

@@ -342,6 +342,19 @@ def test_a_failed_article_is_asked_for_once_while_its_answer_is_late(
     assert [newspaper.had(n) for n in range(4)] == [1] * 4
 
 
+def test_urls_that_were_excluded_are_queued_no_more(followed, newspaper):
+    newspaper.articles, newspaper.fails = 60, False
+    newspaper.open.clear()
+    followed.start("node-1", **{**FAST, "CONCURRENT_REQUESTS_PER_DOMAIN": "2"})
+    until(lambda: newspaper.asked["/0"], "an article that is asked for")
+    until(lambda: followed.status()["urls"] > 40, "articles that are queued")
+
+    followed.cluster.do("crawl", "exclude", "127.0.0.1", "--yes")
+    newspaper.open.set()
+    until(lambda: not followed.status()["urls"], "a status without them")
+    followed.stop("node-1")
+
+
 def test_a_crawl_of_feeds_ends_when_no_further_round_is_to_begin(followed):
     followed.start("node-1", FRONTIER_RECRAWL_UNTIL="3s")
 

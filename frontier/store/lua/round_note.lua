@@ -4,10 +4,9 @@
 -- KEYS[1]  sites   sorted set of the names of sites by when to look at them, in ms
 -- KEYS[2]  site    hash {state, want, round, emitted, wait, ...} of one site
 -- ARGV[1]  name    of the site
--- ARGV[2]  round   the number of the round; 0 if only the URLs are counted
+-- ARGV[2]  round   the number of the round
 -- ARGV[3]  asked   msgpack [digest, ...] of all feeds that it has queued; '' if it has not
 -- ARGV[4]  feed    msgpack [digest, items, field, value, ...] of one that answered, or []
--- ARGV[5]  urls    by how many the site's queued URLs are more, or less
 --
 -- Returns 'noted'. A feed counts once in each round, however often its answer is noted, and
 -- an answer that comes after one of a later round changes nothing.
@@ -22,8 +21,6 @@ if state and feed[1] and tonumber(ARGV[2]) > numbers(at) then
   redis.call('HINCRBY', KEYS[2], 'items', feed[2])
   if is_current then redis.call('HINCRBY', KEYS[2], 'answered', 1) end
 end
--- Below 0 as long as the node that queued some has not said so, though others had their turn.
-if ARGV[5] ~= '0' and state then redis.call('HINCRBY', KEYS[2], 'urls', ARGV[5]) end
 local emitted, wait = numbers('emitted', 'wait')
 if is_current and ARGV[3] ~= '' and numbers('whole') == 0 then
   local asked = cmsgpack.unpack(ARGV[3])

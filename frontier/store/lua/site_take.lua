@@ -16,8 +16,7 @@ local due = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not due or tonumber(due) > now then
   return {0}
 end
-local state, whole, config, urls =
-  unpack(redis.call('HMGET', KEYS[2], 'state', 'whole', 'config', 'urls'))
+local state, whole, config = unpack(redis.call('HMGET', KEYS[2], 'state', 'whole', 'config'))
 if state ~= 'waiting' and state ~= 'crawling' then
   redis.call('ZREM', KEYS[1], ARGV[1]) -- it is no site
   return {0}
@@ -27,8 +26,6 @@ if is_emitted then end_round(now) end
 if state == 'waiting' or is_emitted then
   redis.call('HSET', KEYS[2], 'state', 'crawling', 'round', text(numbers('round') + 1),
     'emitted', now_text, 'whole', '0', 'feeds', '0', 'answered', '0')
-  -- What a killed node had not said that it queued is done with.
-  if tonumber(urls or 0) < 0 then redis.call('HSET', KEYS[2], 'urls', '0') end
   -- Feeds of earlier rounds may still answer. But nothing may grow for ever.
   if redis.call('HLEN', KEYS[3]) > MOST_CLAIMED then redis.call('DEL', KEYS[3]) end
 end
