@@ -28,7 +28,7 @@ from frontier.download.outcomes import HostGivenUp, RobotsUnreachable
 from frontier.download.pages import Document
 from frontier.errors import NotAFeed
 from frontier.feeds.items import NewItems, new_items
-from frontier.feeds.parse import Item, in_worker
+from frontier.feeds.parse import in_worker
 from frontier.feeds.round_state import (
     META,
     MOST_IDS,
@@ -55,6 +55,7 @@ from frontier.feeds.rounds import (
 )
 from frontier.seen.config import pack
 from frontier.session.session import session_of
+from frontier.status.text import counted
 from frontier.status.validate import printable
 from frontier.store.calls import batches
 from frontier.store.client import Call
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
         AsyncIterator,
         Callable,
         Collection,
-        Iterable,
         Iterator,
         Mapping,
     )
@@ -88,15 +88,18 @@ VALIDATOR = 1_000
 
 
 class Known(NamedTuple):
-    """What the store knows of a feed, and of its site."""
+    """What the store knows of the feed that a request is for, or was found by."""
 
+    request: Request
+    place: Place
     record: FeedRecord
     items: bytes | None
     """What is remembered of its items; ``None`` before its first answer."""
     wait_s: int
+    """Of its site."""
     implied: list[str]
     """Its implied pages."""
-    pages: Mapping[bytes, FailedPage]
+    pages: dict[bytes, FailedPage]
     """Pages of the site that are to be asked for again, by fingerprints."""
 
 
@@ -117,51 +120,58 @@ class Answers:
     async def of_feed(self, response: Response) -> AsyncIterator[Request]:
         """Yield requests for what is new in a feed, and note what is known of it."""
         request: Any = response.request
-        place, status = Place(*request.meta[META]), response.status
-        known = await self._known(place)
-        digest = hashlib.sha256(response.body).hexdigest()
-        if status == 304 and known.record.digest:
-            digest = known.record.digest
-        elif status != 200:
-            more = ": it is gone for good" if status == 410 else ""
-            self._fail_feed(request, place, known, f"it answers {status}{more}")
+        known = await self._known(request)
+        try:
+            found = await self._read(response, known)
+        except NotAFeed as error:
+            self._fail_feed(known, f"it {error.reason}")
             return
-        pages = {k: p for k, p in known.pages.items() if p.feed == place.feed}
-        moved = _moved(response)
-        if moved and moved != known.record.moved:
-            where = f"{moved}: configure that in its place"
-            self._warn(place, f"has moved for good to {where}")
-        record = known.record._replace(
-            moved=moved, failures=0, resume=0, reason="", fetched=int(time.time())
-        )
-        if digest == record.digest:
-            self._crawler.stats.inc_value("frontier/feeds/unchanged")
-            self._note_feed(request, place, record)
-            found = self._again(pages, place)
-        else:
-            try:
-                read = known._replace(record=record, pages=pages)
-                found = await self._of_news(response, place, read, digest)
-            except NotAFeed as error:
-                self._fail_feed(request, place, known, str(error))
-                return
-        for made in await self._ours(found, place, known):
+        for made in await self._ours(found, known):
             yield made
 
-    async def _of_news(
-        self, response: Response, place: Place, known: Known, digest: str
-    ) -> list[Request]:
+    async def _read(self, response: Response, known: Known) -> list[Request]:
+        """What a feed leads to; also note what it says.
+
+        Raises:
+            NotAFeed: It is not a feed.
+        """
+        place, record, status = known.place, known.record, response.status
+        digest = hashlib.sha256(response.body).hexdigest()
+        if status == 304 and record.digest:
+            digest = record.digest
+        elif status != 200:
+            more = ": it is gone for good" if status == 410 else ""
+            raise NotAFeed(place.feed, f"answers {status}{more}")
+        reasons = known.request.meta.get("redirect_reasons") or ("no",)
+        moved = printable(response.url) if MOVED.issuperset(reasons) else ""
+        if moved and moved != record.moved:
+            where = f"{moved}: configure that in its place"
+            self._warn(place, f"has moved for good to {where}")
+        record = record._replace(
+            moved=moved, failures=0, resume=0, reason="", fetched=int(time.time())
+        )
+        pages = {k: p for k, p in known.pages.items() if p.feed == place.feed}
+        if digest != record.digest:
+            read = known._replace(record=record._replace(digest=digest), pages=pages)
+            return await self._of_news(response, read)
+        self._session.count("frontier/feeds/unchanged")
+        self._note_feed(known, record)
+        return self._again(pages, place)
+
+    async def _of_news(self, response: Response, known: Known) -> list[Request]:
         """Requests for what is new in a feed that has changed.
 
         Raises:
             NotAFeed: It is not a feed.
         """
-        content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
+        headers = response.headers
+        content_type = (headers.get("Content-Type") or b"").decode("latin-1")
         given = (response.body, content_type, response.url)
         parsed = await in_worker(self._session.workers, *given)
-        items, record = list(parsed.items), known.record
+        items, record, place = list(parsed.items), known.record, known.place
         links = {item.link: self._fingerprint(item.link) for item in items if item.link}
-        if parsed.is_cut and known.items is not None:
+        is_first = known.items is None
+        if parsed.is_cut and not is_first:
             del items[-1:]  # it is read when the feed comes whole
         told = new_items(items, known.items, links.__getitem__)
         remark = printable("; ".join([*parsed.faults, *_oddities(told)]))
@@ -170,49 +180,36 @@ class Answers:
         dates = [at for item in items for at in item.dates if at <= record.fetched]
         record = record._replace(
             remark=remark,
-            digest=digest,
             etag=_validator(response, "ETag"),
             modified=_validator(response, "Last-Modified"),
             newest=max([record.newest, *dates]),
             items=record.items + len(told.new),
         )
-        there = set(links.values())
-        lasts = told.renamed != "links"
-        gone = {
-            key: page
+        there, lasts = set(links.values()), told.renamed != "links"
+        gone = [
+            key
             for key, page in known.pages.items()
             if key not in there
             and not page.asked
             and (lasts or page.failures > LASTING)
-        }
-        if gone:
-            urls = ", ".join(page.url for page in gone.values())
-            many = f"{len(gone)} pages could not be fetched as long as it had them"
-            self._warn(place, f"has other items: {many}: {urls}")
-        request: Any = response.request
-        self._note_feed(request, place, record, len(told.new), told.state, gone)
-        self._crawler.stats.inc_value("frontier/feeds/items", len(told.new))
-        found = self._of_items(told.new, place, is_first=known.items is None)
-        left = {key: page for key, page in known.pages.items() if key not in gone}
-        found += self._again(left, place)
-        implied = place._replace(kind=IMPLIED)
-        return found + [self._request(u, implied) for u in known.implied if told.new]
-
-    def _of_items(
-        self, items: Iterable[Item], place: Place, *, is_first: bool
-    ) -> list[Request]:
-        """Requests for new *items*; *is_first* if the feed was never read before."""
-        page, embedded = (
-            place._replace(kind=LINK),
-            place._replace(kind=DERIVED, embeds=1),
-        )
+        ]
+        urls = [known.pages.pop(key).url for key in gone]
+        if urls:
+            many = f"{len(urls)} pages could not be fetched as long as it had them"
+            self._warn(place, f"has other items: {many}: {', '.join(urls)}")
+        self._note_feed(known, record, len(told.new), told.state, gone)
+        self._session.count("frontier/feeds/items", len(told.new))
+        page = place._replace(kind=LINK)
+        embedded = place._replace(kind=DERIVED, embeds=1)
         found = []
-        for item in items:
+        for item in told.new:
             if item.link:
                 made = self._request(item.link, page)
                 found.append(made.replace(priority=BACKLOG) if is_first else made)
             found += [self._request(url, embedded) for url in item.embeds]
-        return found
+        found += self._again(known.pages, place)
+        implied = place._replace(kind=IMPLIED)
+        return found + [self._request(u, implied) for u in known.implied if told.new]
 
     async def of_page(self, response: Response) -> AsyncIterator[Request]:
         """Yield requests for what a page embeds, if that is in scope."""
@@ -237,7 +234,7 @@ class Answers:
         """
         place, reason = place_of(request), str(error) or type(error).__name__
         if place is not None and place.kind == FEED:
-            self._fail_feed(request, place, await self._known(place), reason)
+            self._fail_feed(await self._known(request), reason)
         elif not isinstance(error, IgnoreRequest) or isinstance(error, NO_ANSWER):
             await self._note_page(request, place, reason)
 
@@ -247,9 +244,10 @@ class Answers:
         """What the page at *url* is known by."""
         return self._session.fingerprints.of(Request(url))
 
-    async def _known(self, place: Place) -> Known:
-        """What is known of the feed of *place*, and of its site."""
-        keys, field = self._session.node.keys, feed_field(place.feed)
+    async def _known(self, request: Request) -> Known:
+        """What is known of the feed and of the site of *request*."""
+        place, keys = Place(*request.meta[META]), self._session.node.keys
+        field = feed_field(place.feed)
         names = ("wait", "config", f"feed:{field}", f"items:{field}")
         (wait, config, record, items), pages = await self._session.node.run(
             [
@@ -258,6 +256,8 @@ class Answers:
             ]
         )
         return Known(
+            request,
+            place,
             read_feed(place.feed, record),
             items,
             int(wait or 0),
@@ -265,20 +265,18 @@ class Answers:
             read_pages(pages),
         )
 
-    async def _ours(
-        self, requests: list[Request], place: Place, known: Known
-    ) -> list[Request]:
+    async def _ours(self, requests: list[Request], known: Known) -> list[Request]:
         """Those of *requests* that no other feed of the site queues, each once.
 
         Failed pages are noted as tried before they are queued: their answers may come
         before the ack of the feed.
         """
         pages = {self._fingerprint(r.url): r for r in requests if r.dont_filter}
-        every, ours = list(pages), [r for r in requests if not r.dont_filter]
-        node, site = self._session.node, place.site
+        ours = [r for r in requests if not r.dont_filter]
+        node, place = self._session.node, known.place
         tried: list[bytes] = []
-        for some in batches(every, MOST_IDS):
-            claim = claim_call(node.keys, site, place.number, place.feed, some)
+        for some in batches(list(pages), MOST_IDS):
+            claim = claim_call(node.keys, place.site, place.number, place.feed, some)
             letters = await node.answer(claim)
             for key, letter in zip(some, letters.decode(), strict=True):
                 if letter == "y":
@@ -286,7 +284,8 @@ class Answers:
                     if page := known.pages.get(key):
                         tried += [key, pack(page.tried_in(place.number, known.wait_s))]
         if tried:
-            await node.answer(Call.command("HSET", node.keys.failed(site), *tried))
+            kept = node.keys.failed(place.site)
+            await node.answer(Call.command("HSET", kept, *tried))
         return ours
 
     def _again(self, pages: Mapping[bytes, FailedPage], place: Place) -> list[Request]:
@@ -313,38 +312,34 @@ class Answers:
 
     def _note_feed(
         self,
-        request: Request,
-        place: Place,
+        known: Known,
         record: FeedRecord,
         found: int = 0,
         items: bytes | None = None,
         gone: Collection[bytes] = (),
     ) -> None:
-        """Note *record*, and that *found* of its items are new, once *request* is done.
+        """Note *record*, and that *found* of its items are new, once that is acked.
 
         *items* is what is remembered of all items, if that changes; *gone* are pages
         that are not to be asked for any more.
         """
-        keys, field = self._session.node.keys, feed_field(record.url)
-        known: list[Any] = [field, found, f"feed:{field}", pack(record)]
+        keys, place = self._session.node.keys, known.place
+        field = feed_field(place.feed)
+        told: list[Any] = [field, found, f"feed:{field}", pack(record)]
         if items is not None:
-            known += [f"items:{field}", items]
-        calls = [note_call(keys, place.site, place.number, feed=known)]
+            told += [f"items:{field}", items]
+        calls = [note_call(keys, place.site, place.number, feed=told)]
         if gone:
             calls.append(Call.command("HDEL", keys.failed(place.site), *gone))
-        self._rounds.keep(request, calls)
+        self._rounds.keep(known.request, calls)
 
-    def _fail_feed(
-        self, request: Request, place: Place, known: Known, reason: str
-    ) -> None:
-        """Note that the feed that *request* asked for cannot be read, and log why."""
-        record = failed(known.record, reason, place.number, known.wait_s)
-        self._crawler.stats.inc_value("frontier/feeds/failed")
-        when = _again_in(record.resume - place.number)
-        self._warn(
-            place, f"cannot be read: {reason} (failure {record.failures}, {when})"
-        )
-        self._note_feed(request, place, record)
+    def _fail_feed(self, known: Known, reason: str) -> None:
+        """Note that a feed cannot be read, and log why."""
+        number = known.place.number
+        record = failed(known.record, reason, number, known.wait_s)
+        self._session.count("frontier/feeds/failed")
+        self._warn(known.place, f"cannot be read: {reason} {_times(record, number)}")
+        self._note_feed(known, record)
 
     async def _note_page(
         self, request: Request, place: Place | None, reason: str
@@ -353,18 +348,16 @@ class Answers:
         if place is None or place.kind != LINK:
             return
         url = next(iter(request.meta.get("redirect_urls", ())), request.url)
-        key = self._fingerprint(url)
-        kept = self._session.node.keys.failed(place.site)
+        key, kept = self._fingerprint(url), self._session.node.keys.failed(place.site)
         call = Call.command("HDEL", kept, key)
         if reason:
-            known = await self._known(place)
+            known = await self._known(request)
             before = known.pages.get(key) or FailedPage(url, place.feed)
             page = failed(before, reason, place.number, known.wait_s)
-            self._crawler.stats.inc_value("frontier/feeds/pages_failed")
+            self._session.count("frontier/feeds/pages_failed")
             level = logging.INFO if before.failures else logging.WARNING
-            when = _again_in(page.resume - place.number)
             what = printable(f"{url} cannot be fetched: {reason}")
-            logger.log(level, "%s (failure %d, %s)", what, page.failures, when)
+            logger.log(level, "%s %s", what, _times(page, place.number))
             if not page.asked:
                 call = Call.command("HSET", kept, key, pack(page))
         self._rounds.keep(request, [call])
@@ -383,17 +376,12 @@ def _oddities(told: NewItems) -> Iterator[str]:
         yield f"{without} new items have no link, and are not fetched"
 
 
-def _again_in(rounds: int) -> str:
-    return f"asked again in {rounds} round{'s' * (rounds != 1)}"
+def _times(known: FeedRecord | FailedPage, number: int) -> str:
+    """How often it has failed up to the round *number*, and when it is asked again."""
+    when = counted(known.resume - number, "round")
+    return f"(failure {known.failures}, asked again in {when})"
 
 
 def _validator(response: Response, name: str) -> str:
     value = (response.headers.get(name) or b"").decode("latin-1")
     return value if len(value) <= VALIDATOR and value.isprintable() else ""
-
-
-def _moved(response: Response) -> str:
-    """Where the feed in *response* has moved for good; empty if it has not."""
-    request: Any = response.request
-    reasons = request.meta.get("redirect_reasons") or ("no",)
-    return printable(response.url) if MOVED.issuperset(reasons) else ""

@@ -19,7 +19,6 @@ What always holds:
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -79,8 +78,7 @@ class SqlSites:
         try:
             url = make_url(given)
             if url.drivername in {"postgres", "postgresql"}:
-                newest = find_spec("psycopg") or not find_spec("psycopg2")
-                url = url.set(drivername=f"postgresql+psycopg{'' if newest else '2'}")
+                url = url.set(drivername="postgresql+psycopg")
             self._password = str(url.password or "")
             self.where = url.set(query={}).render_as_string(hide_password=True)
             backend = url.get_backend_name()

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from frontier.errors import InvalidURL
-from frontier.settings.values import duration, shown
+from frontier.settings.values import boolean, duration, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -178,17 +178,11 @@ def sites_of(
             implied = tuple(filter(None, dict.fromkeys(made)))
             feeds.append(Feed(url, implied))
         states = (
-            checked(key, table.get(key, False), _bool, False)
+            checked(key, table.get(key, False), boolean, False)
             for key in ("paused", "ended")
         )
         sites[name] = Site(name, tuple(feeds), least, max(least, most), *states)
     return sites
-
-
-def _bool(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("write true or false")  # noqa: TRY004 (as all checks do)
-    return value
 
 
 def _list(value: Any) -> list[Any]:

@@ -100,7 +100,7 @@ def test_a_file_says_sites_in_each_of_its_forms(file):
         ),
         ('[[site]]\nwait = "1h"\n', 1, "a site needs a name"),
         ("[[site]]\nname = 5\n", 2, "a site needs a name"),
-        ('[[site]]\nname = "a"\npaused = "yes"\n', 3, "write true or false"),
+        ('[[site]]\nname = "a"\npaused = "soon"\n', 3, "must be True or False"),
         ('[[site]]\nname = "a"\nfeeds = "http://a/1"\n', 3, "write a list"),
         ('[[site]]\nname = "a"\nfeeds = [1]\n', 3, "1 is not a URL"),
         ('[[site]]\nname = "a"\nfeeds = [{}]\n', 3, "None is not a URL"),

@@ -57,9 +57,7 @@ def test_a_file_that_breaks_changes_nothing_and_is_said_once(file, log):
         assert sorted(live.value) == ["a", "b"]
 
     unknown, no_toml, gone, again = log()
-    assert (
-        "has no 'wiat': it has url, implied; the crawl goes on with what it" in unknown
-    )
+    assert "did you mean 'wait'?; the crawl goes on with what it has" in unknown
     assert "is not TOML" in no_toml
     assert "cannot be read: No such file" in gone
     assert again == f"{file} can be read again"

@@ -1,8 +1,8 @@
 """Configurations of sites as tests want them: a file, and a database of CrawlRSS's."""
 
+import json
 from itertools import count
 
-from frontier.feeds.feeds_toml import toml_of
 from frontier.feeds.model import Feed, sites_of
 
 CRAWLRSS = """
@@ -39,7 +39,18 @@ def site_of(name, feeds=(), wait="1h", wait_max=None, **states):
 
 def write_toml(path, *sites):
     """Have the file *path* say *sites* and nothing else."""
-    path.write_text(toml_of(sites), "utf-8")
+    text = ""
+    for site in sites:
+        feeds = (
+            f"{{ url = {json.dumps(url)}, implied = {json.dumps(pages)} }}"
+            for url, pages in site.feeds
+        )
+        text += (
+            f"[[site]]\nname = {json.dumps(site.name)}\nwait = {site.wait_s}\n"
+            f"wait_max = {site.wait_max_s}\npaused = {json.dumps(site.paused)}\n"
+            f"ended = {json.dumps(site.ended)}\nfeeds = [{', '.join(feeds)}]\n"
+        )
+    path.write_text(text, "utf-8")
 
 
 def make_tables(run):
