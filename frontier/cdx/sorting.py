@@ -11,11 +11,11 @@ import errno
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 from frontier.cdx.lines import Capture, sort_key
 from frontier.dedupe.digest import in_hex
-from frontier.files import FILE_MODE, creating
 from frontier.warc.records import digits
 
 BATCH = 1_000
@@ -23,7 +23,7 @@ BATCH = 1_000
 CACHE_KB = 16_384
 """Memory that SQLite may take for its cache, in kB."""
 _SCHEMA = """
-PRAGMA journal_mode = OFF;
+PRAGMA journal_mode = MEMORY;
 PRAGMA synchronous = OFF;
 CREATE TABLE capture (line BLOB);
 CREATE TABLE held (digest TEXT, key TEXT);
@@ -54,25 +54,20 @@ class Captures:
         self._db = database
         self._db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
         self._db.executescript(_SCHEMA)
-        self._db.execute("BEGIN")
-        self._held: list[tuple[str, str]] = []
-        self._referred: list[tuple[str, int, str, str, str]] = []
-        self._lines: list[tuple[bytes]] = []
+        self._rows: dict[str, list[tuple[object, ...]]] = {}
 
     def add(self, capture: Capture) -> None:
         """Add a capture: its line, and the payload that it holds or refers to."""
         key, digest = capture.surt, in_hex(capture.digest)
-        self._lines.append((capture._replace(key=key).plain().encode(),))
+        self._put("capture", capture._replace(key=key).plain().encode())
         if capture.kind != "revisit":
-            self._held.append((digest, key))
-        else:
-            # A revisit that names no original has one of its own URL.
-            if capture.refers_to and capture.refers_to != capture.url:
-                key = sort_key(capture.refers_to)
-            need = Need(digest, key, digits(capture.refers_date)[:14])
-            self._referred.append((capture.filename, capture.offset, *need))
-        if len(self._lines) == BATCH:
-            self._flush()
+            self._put("held", digest, key)
+            return
+        # A revisit that names no original has one of its own URL.
+        if capture.refers_to and capture.refers_to != capture.url:
+            key = sort_key(capture.refers_to)
+        time = digits(capture.refers_date)[:14]
+        self._put("revisit", capture.filename, capture.offset, digest, key, time)
 
     def sorted(self) -> Iterator[bytes]:
         """The lines, in order."""
@@ -80,37 +75,28 @@ class Captures:
         for (line,) in self._db.execute("SELECT line FROM capture ORDER BY line"):
             yield line
 
-    def mark(self) -> dict[str, int]:
-        """A mark of what was added so far, for `back_to`."""
+    def keep(self) -> None:
+        """Keep what was added so far, whatever `undo` drops."""
         self._flush()
-        marks = {}
-        for table in ("capture", "held", "revisit"):
-            query = f"SELECT coalesce(max(rowid), 0) FROM {table}"  # noqa: S608
-            (marks[table],) = self._db.execute(query).fetchone()
-        return marks
+        self._db.commit()
 
-    def back_to(self, mark: dict[str, int]) -> None:
-        """Drop what was added after *mark*."""
-        self._flush()
-        for table, last in mark.items():
-            delete = f"DELETE FROM {table} WHERE rowid > ?"  # noqa: S608
-            self._db.execute(delete, (last,))
+    def undo(self) -> None:
+        """Drop what was added since the last `keep`."""
+        self._rows.clear()
+        self._db.rollback()
 
     def hold(self, digest: str, key: str) -> None:
         """Note that a payload is stored under the URL with *key*."""
-        self._held.append((digest, key))
-        if len(self._held) >= BATCH:
-            self._flush()
+        self._put("held", digest, key)
 
     def note(self, table: str, line: Capture) -> None:
         """Note what a record (``fact``) or an index (``claim``) says of a capture."""
-        file, at, digest = line.filename, line.offset, in_hex(line.digest)
-        into = f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?)"  # noqa: S608
-        row = (file, at, line.length, line.timestamp, line.url, digest)
-        self._db.execute(into, row)
+        place = line.filename, line.offset, line.length
+        self._put(table, *place, line.timestamp, line.url, in_hex(line.digest))
 
     def differences(self, limit: int) -> Iterator[str]:
         """What the index says but no record does, and what the index leaves out."""
+        self._flush()
         for one, other, text in (
             ("claim", "fact", "the index has no record of its own at"),
             ("fact", "claim", "the index leaves out the record at"),
@@ -134,31 +120,32 @@ class Captures:
         for file, at, *need in rows:
             yield file, at, Need(*need)
 
+    def _put(self, table: str, *row: object) -> None:
+        rows = self._rows.setdefault(table, [])
+        rows.append(row)
+        if len(rows) == BATCH:
+            self._flush()
+
     def _flush(self) -> None:
-        self._db.executemany("INSERT INTO capture VALUES (?)", self._lines)
-        self._lines.clear()
-        self._db.executemany("INSERT INTO held VALUES (?, ?)", self._held)
-        self._held.clear()
-        into = "INSERT INTO revisit VALUES (?, ?, ?, ?, ?)"
-        self._db.executemany(into, self._referred)
-        self._referred.clear()
+        for table, rows in self._rows.items():
+            marks = ", ".join("?" * len(rows[0]))
+            into = f"INSERT INTO {table} VALUES ({marks})"  # noqa: S608
+            self._db.executemany(into, rows)
+        self._rows.clear()
 
 
 @contextlib.contextmanager
-def captures_at(path: Path, mode: int = FILE_MODE) -> Iterator[Captures]:
-    """No captures yet, in a file at *path*, which is deleted at the end.
+def captures_at(directory: Path | None) -> Iterator[Captures]:
+    """No captures yet, in a file without a name, on the disk of *directory*.
 
     Raises:
         OSError: The file cannot be written.
     """
-    path.unlink(missing_ok=True)
-    with open(path, "xb", opener=creating(mode)):
-        pass  # SQLite itself would go by the umask alone
     try:
-        database = sqlite3.connect(path, isolation_level=None)
+        with NamedTemporaryFile(dir=directory) as file:  # SQLite opens it by its name
+            database = sqlite3.connect(file.name)
+            captures = Captures(database)
         with contextlib.closing(database):
-            yield Captures(database)
+            yield captures
     except sqlite3.OperationalError as error:
-        raise OSError(errno.EIO, str(error), str(path)) from error
-    finally:
-        path.unlink(missing_ok=True)
+        raise OSError(errno.EIO, str(error), str(directory)) from error

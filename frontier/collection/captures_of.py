@@ -34,7 +34,7 @@ from frontier.dedupe.digest_index import is_date
 from frontier.errors import BadWarc, SourceBroken
 from frontier.files import require_ratio
 from frontier.postcrawl.payload import payload_in
-from frontier.wacz.layout import CDX, UNSOUND
+from frontier.wacz.layout import CDX, UNSOUND, require_sound
 from frontier.warc.reader import GZIP, Found, pulled_from
 from frontier.warc.records import MAX_URL, digits, target_uri
 from frontier.warc.remote_files import is_here, open_file, path_of, state_of
@@ -224,7 +224,7 @@ def _of_wacz(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, Any]]:
             told = f"{len(members):,} of indexes/*.cdx, .cdxj or .cdx.gz"
             raise SourceBroken(name, f"not a readable WACZ: it has {told}")
         for member in members:
-            require_ratio(member.file_size, member.compress_size)
+            require_sound(member)
             with archive.open(member) as entry:
                 for line in _lines(entry):
                     yield f"{name}: {member.filename!r}", line, of_cdx

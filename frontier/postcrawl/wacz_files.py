@@ -22,7 +22,6 @@ from frontier.files import (
     mode_of_environment,
     open_input,
     published,
-    require_ratio,
 )
 from frontier.model import frozen
 from frontier.postcrawl.manifest import identity, to_second
@@ -86,11 +85,9 @@ def _take(
     """Copy the member *info* below *where*.
 
     Raises:
-        ValueError: Its name is not safe, or it is a zip bomb.
+        ValueError: Its name is not safe, or it is a bomb, for example.
     """
-    if not layout.is_safe(info.filename):
-        raise ValueError(f"{info.filename!r} is not a valid name of a member")
-    require_ratio(info.file_size, info.compress_size)
+    layout.require_sound(info)
     place = where / (info.filename + suffix)
     if place.exists() and place.stat().st_size == info.file_size:
         return place
@@ -143,15 +140,14 @@ def repack(
                     pack.add(name, parts, info.file_size)
                 if not is_pages:
                     say(f"{path}: {name} is what it was, and may name what has left")
-        scratch = min(place.parent for place in warcs.values()) / "index."
+        directory = min(place.parent for place in warcs.values())
         indexing = Indexing(
-            stack, str(scratch), frozenset(), unlisted=lambda error: say(str(error))
+            stack, directory, frozenset(), unlisted=lambda error: say(str(error))
         )
         for place in warcs.values():
             with open_input(place) as source:
                 indexing.add(place, source)
-        data, leads = map(indexing.temporary, ("cdx", "idx"))
-        pack.add_index(indexing.lines(), data, leads)
+        pack.add_index(indexing.captures.sorted())
         package, said = facts.values()
         if not isinstance(package, dict):
             raise BadWacz(path, f"{layout.PACKAGE} is not a JSON object")

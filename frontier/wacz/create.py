@@ -17,9 +17,11 @@ import logging
 import time
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import ZIP_DEFLATED
 
-from frontier.errors import BadWacz, BadWarc, FileInUse, FileTaken, NotFound
+from frontier.errors import BadWacz, BadWarc, FileTaken, NotFound
 from frontier.files import (
     FILE_MODE,
     OPEN,
@@ -37,7 +39,6 @@ from frontier.warc.records import software
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from frontier.cdx.sorting import Need
 
@@ -153,69 +154,47 @@ def create(
 
     Raises:
         BadWarc: A WARC file is cut or damaged, or see `Options.unlisted`.
-        BadWacz: There are no captures, another process is making *out*, or the
-            result does not pass `check`.
+        BadWacz: There are no captures, or the result does not pass `check`.
+        FileInUse: Another process is making *out*.
         FileTaken: *out* exists, and is not to be replaced.
         OSError: A file cannot be read or written.
     """
     options = options or Options()
-    _require_makeable(out, warcs, options)
-    make_directory(out.parent, options.mode)
-    temporary = out.with_name(out.name + OPEN)
-    try:
-        with published(out, options.mode) as file:
-            made = _make(file, out, warcs, options, progress)
-            if options.strict:
-                found = check(temporary, options.against, out.name)
-                known = "unresolved", "incomplete"
-                for wrong in (c for c in found if not c.startswith(known)):
-                    raise BadWacz(str(out), f"would be wrong: {wrong}")
-    except FileInUse:
-        raise BadWacz(str(out), "another process is making it") from None
-    return made
-
-
-def _require_makeable(out: Path, warcs: Sequence[Path], options: Options) -> None:
-    """Refuse arguments that obviously cannot make a WACZ."""
     if out.exists() and not options.replace:
         raise FileTaken(str(out))
-    if not warcs:
-        raise BadWacz(str(out), "there are no WARC files to put into it")
     for path in (*warcs, *options.logs):
         if not layout.is_safe(path.name):
             raise BadWacz(str(path), "a WACZ cannot have a file of that name")
     for path in warcs:
         if not path.name.endswith(layout.WARCS):
             raise BadWacz(str(path), f"its name ends in none of {layout.WARCS}")
-
-
-def _make(
-    file: IO[bytes],
-    out: Path,
-    warcs: Sequence[Path],
-    options: Options,
-    progress: Callable[[int], object],
-) -> Made:
-    date = time.gmtime(max(options.created, 315_619_200))[:6]
-    with Pack(file, str(out), date) as pack, contextlib.ExitStack() as stack:
-        indexing = Indexing(
-            stack, f"{out}{OPEN}.", options.seeds, options.mode, options.unlisted
-        )
+    make_directory(out.parent, options.mode)
+    date = time.gmtime(max(options.created, 315_619_200))[:6]  # zips know none before
+    with (
+        published(out, options.mode) as file,
+        Pack(file, str(out), date) as pack,
+        contextlib.ExitStack() as stack,
+    ):
+        indexing = Indexing(stack, out.parent, options.seeds, options.unlisted)
         for path in warcs:
             with open_input(path) as source:
                 indexing.add(path, source)
                 pack.copy(layout.ARCHIVE + path.name, source, progress)
-        data, leads = map(indexing.temporary, ("cdx", "idx"))
-        total = pack.add_index(indexing.lines(), data, leads)
+        total = pack.add_index(indexing.captures.sorted())
         if not total:
-            raise BadWacz(str(out), "the WARC files have no captures")
-        needed, missing = requires(indexing.needs(), options.against)
-        pack.add_file(layout.PAGES, indexing.page_lines())
+            raise BadWacz(str(out), "there are no WARC files with captures")
+        needed, missing = requires(indexing.captures.unresolved(), options.against)
+        pack.copy(layout.PAGES, indexing.pages, packing=ZIP_DEFLATED)
         for log in options.logs:
             with open_input(log) as stream:
-                pack.add_file(layout.LOGS + log.name, stream)
+                pack.copy(layout.LOGS + log.name, stream, packing=ZIP_DEFLATED)
         pack.finish(_package(options, needed))
-        return Made(out, total, indexing.pages, needed, len(missing), indexing.read)
+        if options.strict:
+            found = check(Path(f"{out}{OPEN}"), options.against, out.name)
+            known = "unresolved", "incomplete"
+            for wrong in (c for c in found if not c.startswith(known)):
+                raise BadWacz(str(out), f"would be wrong: {wrong}")
+    return Made(out, total, indexing.page_count, needed, len(missing), indexing.read)
 
 
 def _package(options: Options, needed: Sequence[Required]) -> dict[str, object]:
@@ -236,9 +215,11 @@ def _package(options: Options, needed: Sequence[Required]) -> dict[str, object]:
 
 
 def requires(
-    needs: Iterable[Need], candidates: Iterable[Path]
+    needs: Iterable[tuple[str, int, Need]], candidates: Iterable[Path]
 ) -> tuple[list[Required], set[str]]:
     """Return which *candidates* meet *needs*, and the digests that none of them has.
+
+    *needs* have file and offset of their revisits before them.
 
     A need is met by a file that has the payload under the URL that the revisit refers
     to: that is where a replay tool looks. If several have it, the one that has the
@@ -248,7 +229,7 @@ def requires(
         BadWacz: A candidate cannot be read.
     """
     by_digest: dict[str, set[Need]] = {}
-    for need in needs:
+    for _, _, need in needs:
         by_digest.setdefault(need.digest, set()).add(need)
     wanted = set().union(*by_digest.values())
     exact: dict[Need, Path] = {}

@@ -21,7 +21,7 @@ from frontier.cdx.lines import LINE_LIMIT, MOMENT, Capture, parse
 from frontier.cdx.sorting import Need
 from frontier.dedupe.digest import in_hex
 from frontier.errors import BadWacz
-from frontier.files import open_input
+from frontier.files import open_input, require_ratio
 from frontier.warc.records import dated
 
 VERSION = "1.1.1"
@@ -64,6 +64,28 @@ def is_safe(name: str) -> bool:
     """Whether *name* is a relative path that stays inside its directory."""
     parts = name.split("/")
     return bool(_NAME.fullmatch(name)) and not {"", ".", ".."} & set(parts)
+
+
+def require_sound(info: zipfile.ZipInfo) -> None:
+    """Refuse a member that nobody should open.
+
+    Raises:
+        ValueError: Its name leads out of the file, or it is packed in another way than
+            a WACZ's members are, or is a bomb.
+    """
+    name, wrong = info.filename, ""
+    if not is_safe(name.rstrip("/")):
+        wrong = "a name that leads out of the file"
+    elif info.flag_bits & 1:
+        wrong = "is encrypted"
+    elif info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+        wrong = "neither stored nor deflated"
+    try:
+        require_ratio(info.file_size, info.compress_size)
+    except ValueError as error:
+        wrong = str(error)
+    if wrong:
+        raise ValueError(f"{name[:200]!r}: {wrong}")
 
 
 @contextmanager

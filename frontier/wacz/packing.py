@@ -10,17 +10,18 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Self
+from typing import IO, Any, Self
 
 from isal import isal_zlib
 
 from frontier.errors import BadWacz
 from frontier.wacz import layout
-from frontier.warc.reader import blocks_of, parts_of, telling
+from frontier.warc.reader import blocks_of, telling
 
 LEVEL = 1
 """zlib's level for what is compressed here: lists of pages and logs."""
@@ -37,7 +38,6 @@ class Pack:
     def __init__(self, file: IO[bytes], name: str, date: tuple[int, ...]) -> None:
         """Begin a zip in *file*, which is empty; all members get the date *date*."""
         self._resources: list[dict[str, object]] = []
-        self._file = file
         self._name = name
         self._date = date
         self._zip = zipfile.ZipFile(file, "w", compresslevel=LEVEL)
@@ -46,10 +46,11 @@ class Pack:
     def copy(
         self,
         name: str,
-        source: BinaryIO,
+        source: IO[bytes],
         progress: Callable[[int], object] = lambda _: None,
+        packing: int = zipfile.ZIP_STORED,
     ) -> None:
-        """Put all of *source* into the file as *name*, unchanged.
+        """Put all of *source* into the file as *name*, compressed if *packing* says so.
 
         *progress* is called with the size of each part.
 
@@ -59,7 +60,7 @@ class Pack:
         """
         size = source.seek(0, os.SEEK_END)
         parts = telling(blocks_of(source, 0, size), lambda part: progress(len(part)))
-        if self._put(name, parts, size, zipfile.ZIP_STORED) != size or source.read(1):
+        if self._put(name, parts, size, packing) != size or source.read(1):
             reason = f"{name} changes its size while it is copied"
             raise BadWacz(self._name, reason)
 
@@ -74,43 +75,46 @@ class Pack:
         """
         self._put(name, blocks, size, zipfile.ZIP_DEFLATED)
 
-    def add_file(self, name: str, file: BinaryIO) -> None:
-        """Put the rest of *file* into the file as *name*, compressed.
-
-        Raises:
-            BadWacz: *name* is there already.
-            OSError: Something cannot be read or written.
-        """
-        size = os.fstat(file.fileno()).st_size
-        self.add(name, parts_of(file), size)
-
-    def add_index(self, lines: Iterable[bytes], data: BinaryIO, leads: BinaryIO) -> int:
+    def add_index(self, lines: Iterable[bytes]) -> int:
         """Put sorted *lines* into the file as its index; return their number.
 
-        *data* and *leads* are empty files, for ZipNum and for its ``.idx``.
+        It is ZipNum: gzip members of some thousand lines, and an ``.idx`` with a line
+        for each member that has the key of its first line, so that a reader inflates
+        one member and not the whole index.
 
         Raises:
             OSError: Something cannot be read or written.
         """
-        count = write_zipnum(lines, data, leads, Path(layout.INDEX).name)
-        self.copy(layout.INDEX, data)
-        self.copy(layout.INDEX_INDEX, leads)
+        filename = Path(layout.INDEX).name
+        meta = {"format": "cdxj-gzip-1.0", "filename": filename}
+        leads, count = [f"!meta 0 {json.dumps(meta)}\n".encode()], 0
+        rest = iter(lines)
+        # In a file first: a member's size has to be known before; see `_put`.
+        with tempfile.TemporaryFile(dir=Path(self._name).parent) as data:
+            while chunk := list(islice(rest, ZIPNUM_LINES)):
+                member = isal_zlib.compress(b"".join(chunk), ZIPNUM_LEVEL, 31)
+                facts = {
+                    "offset": data.tell(),
+                    "length": len(member),
+                    "digest": "sha256:" + hashlib.sha256(member).hexdigest(),
+                    "filename": filename,
+                }
+                key = b" ".join(chunk[0].split(b" ", 2)[:2]).decode()
+                leads.append(f"{key} {json.dumps(facts)}\n".encode())
+                data.write(member)
+                count += len(chunk)
+            self.copy(layout.INDEX, data)
+        self._put(layout.INDEX_INDEX, leads, 0, zipfile.ZIP_STORED)
         return count
 
-    def finish(self, package: dict[str, Any] | None = None) -> None:
-        """Write the zip's directory and wait until everything is on disk.
-
-        First add *package*, with all members as its resources.
-        """
-        if package is not None:
-            data = json.dumps(package | {"resources": self._resources}, indent=2)
-            self.add(layout.PACKAGE, [data.encode()])
-            value = f"sha256:{hashlib.sha256(data.encode()).hexdigest()}"
-            digest = json.dumps({"path": layout.PACKAGE, "hash": value})
-            self.add(layout.DIGEST, [digest.encode()])
+    def finish(self, package: dict[str, Any]) -> None:
+        """Add *package*, with all members as its resources, and end the zip."""
+        data = json.dumps(package | {"resources": self._resources}, indent=2).encode()
+        value = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        digest = json.dumps({"path": layout.PACKAGE, "hash": value})
+        self.add(layout.PACKAGE, [data])
+        self.add(layout.DIGEST, [digest.encode()])
         self._zip.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
 
     def __enter__(self) -> Self:
         return self
@@ -144,31 +148,3 @@ class Pack:
         facts = {"name": used, "path": name, "hash": value, "bytes": count}
         self._resources.append(facts)
         return count
-
-
-def write_zipnum(
-    lines: Iterable[bytes], data: BinaryIO, index: BinaryIO, filename: str
-) -> int:
-    """Write sorted *lines* as ZipNum, and return their number.
-
-    *data* gets them in gzip members of some thousand lines. *index* gets a line for
-    each member, with the key of its first line, so that a reader inflates one member
-    and not the whole index; there *data* is called *filename*.
-    """
-    meta = {"format": "cdxj-gzip-1.0", "filename": filename}
-    index.write(f"!meta 0 {json.dumps(meta)}\n".encode())
-    iterator, offset, count = iter(lines), 0, 0
-    while chunk := list(islice(iterator, ZIPNUM_LINES)):
-        member = isal_zlib.compress(b"".join(chunk), ZIPNUM_LEVEL, 31)
-        data.write(member)
-        facts = {
-            "offset": offset,
-            "length": len(member),
-            "digest": "sha256:" + hashlib.sha256(member).hexdigest(),
-            "filename": filename,
-        }
-        key = b" ".join(chunk[0].split(b" ", 2)[:2]).decode()
-        index.write(f"{key} {json.dumps(facts)}\n".encode())
-        offset += len(member)
-        count += len(chunk)
-    return count

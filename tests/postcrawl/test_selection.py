@@ -87,7 +87,7 @@ def test_originals_may_be_in_a_wacz(before, deduplicated, tmp_path):
         (lambda data: b"no zip", "not a sound zip file"),
         (lambda data: SIZES.sub(rb"\1" + b"\xff\xff\xff\0" * 2, data), "is cut off"),
         (lambda data: FLAGS.sub(b"\\1\1", data), "is encrypted"),
-        (lambda data: data.replace(b"archive/one", b"archive/../"), "not a valid name"),
+        (lambda data: data.replace(b"archive/one", b"archive/../"), "leads out of"),
     ],
 )
 def test_a_wacz_that_cannot_be_used_is_named(deduplicated, tmp_path, damage, reason):

@@ -149,7 +149,7 @@ def large(tmp_path, monkeypatch):
         for name, size in sizes.items():
             pack.copy(name, Zeros(size))
         pack.add("h", [b"text"])
-        pack.finish()
+        pack.finish({})
     return path, sizes
 
 
