@@ -48,6 +48,7 @@ logger = logging.getLogger(__name__)
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
 """Seconds between two attempts: at first, and at most."""
+INDEX = "the archive's index"
 
 T = TypeVar("T")
 
@@ -151,6 +152,7 @@ class BatchWriter:
         self.waits_for = ""
         """What fails and is tried again, disk or index; empty if nothing is."""
         self._writer = writer
+        self._disk = f"WARC files in {writer.config.directory}"
         self._index = index
         self._stopping = stopping
         self._config = config
@@ -199,7 +201,7 @@ class BatchWriter:
             WriterStopped: The disk failed and *stopping* is set.
         """
         if (log := self._config.log) is not None:
-            self._until_written(lambda _: log.write(lines))
+            self._insist(lambda _: log.write(lines), self._disk, "written")
 
     def _on_disk(self, size: int, append: Callable[[], None]) -> None:
         """Call *append*, which writes about *size* bytes, until they are on disk."""
@@ -214,30 +216,37 @@ class BatchWriter:
             else:
                 self._writer.sync()
 
-        self._until_written(write)
+        self._insist(write, self._disk, "written")
         self.counters.records, self.counters.written_bytes = self._writer.tally
         self.counters.files = self._writer.files
 
-    def _until_written(self, write: Callable[[int], None]) -> None:
-        """Call *write*, with the number of the attempt, until the disk takes it."""
-        directory = self._writer.config.directory
+    def _insist(self, call: Callable[[int], T], what: str, done: str = "used") -> T:
+        """What *call* returns, given the number of the attempt, once *what* can be *done*.
+
+        Raises:
+            WriterStopped: It does not, and *stopping* is set.
+        """
         for attempt in count():
             try:
-                write(attempt)
+                answer = call(attempt)
                 break
-            except OSError as error:
+            except (OSError, StoreUnavailable) as error:
+                self.waits_for = f"{what} cannot be {done}"
+                self.blocked = isinstance(error, OSError)
                 if not attempt:
-                    self.blocked = True
                     logger.error(  # noqa: TRY400 - the operator acts on the reason
-                        "WARC files in %s cannot be written: %s; trying again, and "
-                        "nothing more is fetched until it works",
-                        directory,
+                        "%s: %s; trying again, and nothing is acked until it works",
+                        self.waits_for,
                         error,
                     )
-                self._pause(attempt, f"WARC files in {directory}", error)
+                if self._stopping.is_set():
+                    raise WriterStopped(f"{self.waits_for}: {error}") from error
+                delay = FIRST_DELAY * 2 ** min(attempt, 10)
+                self._stopping.wait(min(delay, LONGEST_DELAY))
         if attempt:
             self.blocked, self.waits_for = False, ""
-            logger.info("WARC files in %s can be written again", directory)
+            logger.info("%s can be %s again", what, done)
+        return answer
 
     def _claim(self, size: int) -> None:
         """Claim room for *size* bytes; if there is none, close the file for removal."""
@@ -280,7 +289,7 @@ class BatchWriter:
         if not keys:
             return {}
         began = time.perf_counter()
-        found = self._answered(lambda: self._index.lookup(keys))
+        found = self._insist(lambda _: self._index.lookup(keys), INDEX)
         self.counters.lookup_seconds += time.perf_counter() - began
         return found
 
@@ -322,39 +331,9 @@ class BatchWriter:
             if last is not None:
                 past.append(last)
         if entries:
-            self._answered(lambda: self._index.add(entries))
+            self._insist(lambda _: self._index.add(entries), INDEX)
         if history is not None and past:
-            self._answered(lambda: history.add(past))
-
-    def _answered(self, call: Callable[[], T]) -> T:
-        """What *call* returns when the index answers.
-
-        Raises:
-            WriterStopped: It does not, and *stopping* is set.
-        """
-        for attempt in count():
-            try:
-                answer = call()
-                break
-            except StoreUnavailable as error:
-                if not attempt:
-                    logger.warning("the archive waits for its index: %s", error)
-                self._pause(attempt, "the archive's index", error)
-        if attempt:
-            self.waits_for = ""
-            logger.info("the archive's index answers again")
-        return answer
-
-    def _pause(self, attempt: int, what: str, error: Exception) -> None:
-        """Wait before the next attempt.
-
-        Raises:
-            WriterStopped: There is none, since *stopping* is set.
-        """
-        self.waits_for = f"{what} cannot be used"
-        if self._stopping.is_set():
-            raise WriterStopped(f"{self.waits_for}: {error}")
-        self._stopping.wait(min(FIRST_DELAY * 2 ** min(attempt, 10), LONGEST_DELAY))
+            self._insist(lambda _: history.add(past), INDEX)
 
     def _count(self, items: list[Item], stored: list[Stored]) -> None:
         counters = self.counters

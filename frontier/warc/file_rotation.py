@@ -15,6 +15,7 @@ Nothing here is thread-safe: a writer belongs to one thread at a time.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import tempfile
@@ -136,9 +137,8 @@ class WarcWriter:
         self._file: AppendFile | None = None
         self._warcinfo_id = ""
         self._warcinfo_end = 0
-        self._lines: IO[bytes] | None = None
+        self._lines: IO[bytes] = io.BytesIO()
         """The lines of the open file's index, in a file without a name."""
-        self._new_lines: list[bytes] = []
         self._kept = (self.tally, 0)
         """The tally, and the size of `_lines`, that `rollback` goes back to."""
 
@@ -156,28 +156,19 @@ class WarcWriter:
         if self._file is not None and self._is_full(self._file):
             self.close()
         file = self._file or self._open()
-        response, *request = records.capture(
+        config, offset = self.config, file.size
+        response, *others = records.capture(
             exchange,
             digest_hex,
             self._warcinfo_id,
-            self.config.crawl_id,
+            config.crawl_id,
             original,
-            block_digest=self.config.block_digest,
+            block_digest=config.block_digest,
+            metadata=config.metadata,
         )
-        offset = file.size
         length = self._write(file, response)
-        for each in request:
+        for each in others:
             self._write(file, each)
-        if self.config.metadata:
-            about = records.metadata(
-                exchange,
-                response.record_id,
-                digest_hex,
-                self._warcinfo_id,
-                block_digest=self.config.block_digest,
-            )
-            if about is not None:
-                self._write(file, about)
         stored = Stored(
             file=file.name,
             offset=offset,
@@ -188,9 +179,8 @@ class WarcWriter:
             original=original,
             url=records.target_uri(exchange.url),
         )
-        if self.config.listing is not None:
-            line = self.config.listing.line(capture_from(exchange, stored))
-            self._new_lines.append(line)
+        if config.listing is not None:
+            self._lines.write(config.listing.line(capture_from(exchange, stored)))
         return stored
 
     def append_outlinks(self, found: Outlinks, page: Stored) -> None:
@@ -219,10 +209,10 @@ class WarcWriter:
         self._keep(AppendFile.sync)
 
     def _keep(self, settle: Callable[[AppendFile], None]) -> None:
-        size = self._write_lines()  # first, lest records be kept without their lines
         if self._file is not None:
+            size = self._lines.seek(0, os.SEEK_END)  # first, or records lack their line
             settle(self._file)
-        self._kept = (self.tally, size)
+            self._kept = (self.tally, size)
 
     def rollback(self) -> None:
         """Undo what was appended since the last `flush` or `sync`.
@@ -230,11 +220,9 @@ class WarcWriter:
         Raises:
             OSError: Call it again before anything else.
         """
+        self.tally, size = self._kept
         if self._file is not None:
             self._file.rollback()
-        self.tally, size = self._kept
-        self._new_lines = []
-        if self._lines is not None:
             self._lines.seek(size)
             self._lines.truncate()
 
@@ -249,30 +237,19 @@ class WarcWriter:
         """Put everything on disk and close the file; `append` opens another."""
         if self._file is None:
             return
-        self._write_lines()
+        self._lines.flush()
         self._file.publish(self._list)
         path, self._file = self._file.final, None
-        if self._lines is not None:
-            self._lines.close()
-            self._lines = None
-        self._kept = (self.tally, 0)
+        self._lines.close()
+        self._lines, self._kept = io.BytesIO(), (self.tally, 0)
         self._closed(path)
 
     def _list(self, path: Path) -> None:
         """Write the index of the file, whose last byte is on disk now."""
-        self._kept = (self.tally, self._write_lines())
-        if self._lines is not None and self.config.listing is not None:
+        self._kept = self.tally, self._lines.seek(0, os.SEEK_END)
+        if self.config.listing is not None:
             self._lines.seek(0)
             self.config.listing.write(path, self._lines)
-
-    def _write_lines(self) -> int:
-        """Put the new lines on disk; return the size of all."""
-        if self._lines is None:
-            return 0
-        self._lines.seek(0, os.SEEK_END)
-        self._lines.writelines(self._new_lines)
-        self._new_lines = []
-        return self._lines.tell()
 
     def seconds_left(self) -> float | None:
         """How long the file may stay open; ``None`` without a file or a limit."""
@@ -307,11 +284,11 @@ class WarcWriter:
                 )
             file.sync()
             sync_directory(self.config.directory)
+            if self.config.listing is not None:
+                self._lines = tempfile.TemporaryFile("a+b", dir=self.config.directory)  # noqa: SIM115
         except BaseException:
             file.discard()
             raise
-        if self.config.listing is not None:
-            self._lines = tempfile.TemporaryFile(dir=self.config.directory)  # noqa: SIM115
         self._kept = (self.tally, 0)
         self._warcinfo_id = info.record_id
         self._warcinfo_end = file.size

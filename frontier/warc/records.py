@@ -221,8 +221,11 @@ def capture(
     original: Original | None = None,
     *,
     block_digest: bool = True,
+    metadata: bool = False,
 ) -> tuple[Record, ...]:
-    """Return the response record of *exchange* and its request record.
+    """Return the records of *exchange*, its response first, then its request.
+
+    With *metadata*, one of how it came to be follows, if anything is known.
 
     An exchange without an HTTP head becomes a resource record (section 6.4) with the
     bytes that were received. So does a document that no server sent; it has no request
@@ -259,16 +262,20 @@ def capture(
     has_head = exchange.unmodified is None and exchange.made is None
     block: list[Body] = [exchange.response_head] if has_head else []
     block.append(exchange.response_body if original is None else b"")
-    answer = _record(kind, identifier, headers, *block, digested=block_digest)
-    if exchange.made is not None:
-        return (answer,)
-    of = _http("request", exchange.request_head)
-    headers = f"{common}WARC-Concurrent-To: {identifier}\r\nContent-Type: {of}\r\n"
-    identifier = identify("request", url, date, digest_hex)
-    asked = (exchange.request_head, exchange.request_body)
-    return answer, _record(
-        "request", identifier, headers, *asked, digested=block_digest
-    )
+    made = [_record(kind, identifier, headers, *block, digested=block_digest)]
+    if exchange.made is None:
+        of = _http("request", exchange.request_head)
+        headers = f"{common}WARC-Concurrent-To: {identifier}\r\nContent-Type: {of}\r\n"
+        asked = (exchange.request_head, exchange.request_body)
+        request_id = identify("request", url, date, digest_hex)
+        made.append(
+            _record("request", request_id, headers, *asked, digested=block_digest)
+        )
+    if metadata and (lines := _provenance(exchange)):
+        page = date, url, identifier, warcinfo_id
+        of = identify("metadata", url, date, digest_hex)
+        made.append(_metadata(of, lines, *page, digested=block_digest))
+    return tuple(made)
 
 
 def _connection(exchange: Exchange, date: str, url: str, warcinfo_id: str) -> str:
@@ -302,41 +309,37 @@ def resource_type(exchange: Exchange) -> str:
     return value if 0 < len(value) <= _MAX_VALUE else OCTETS
 
 
-def metadata(
-    exchange: Exchange,
-    response: str,
-    digest_hex: str,
+def _metadata(
+    identifier: str,
+    lines: list[str],
+    date: str,
+    url: str,
+    page: str,
     warcinfo_id: str,
     *,
-    block_digest: bool = True,
-) -> Record | None:
-    """Return the record of how *exchange* came to be; ``None`` if nothing is known.
-
-    *response* is the id of the response or revisit record. Type and fields are those
-    of Heritrix 3's ``MetadataRecordBuilder``: ``seed``, or ``via``, ``hopsFromSeed``
-    and ``sourceTag``; then ``fetchTimeMs``. For a document that no server sent, the
-    ``status`` that its maker gave, and the URL that was ``requested`` if it is not the
-    document's, come before that. Indexers skip records of this type (pywb 2.10,
-    cdxj-indexer 1.5).
-    """
-    lines = _provenance(exchange)
-    if not lines:
-        return None
-    date, url = warc_date(exchange.started), target_uri(exchange.url)
+    digested: bool,
+) -> Record:
+    """The metadata record with *lines* about the record *page*."""
     headers = _fields(
         ("WARC-Date", date),
         ("WARC-Target-URI", url),
-        ("WARC-Concurrent-To", response),
+        ("WARC-Concurrent-To", page),
         ("WARC-Warcinfo-ID", warcinfo_id),
         ("Content-Type", "application/warc-fields"),
     )
     block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
-    identifier = identify("metadata", url, date, digest_hex)
-    return _record("metadata", identifier, headers, block, digested=block_digest)
+    return _record("metadata", identifier, headers, block, digested=digested)
 
 
 def _provenance(exchange: Exchange) -> list[str]:
-    """The lines of the metadata record of *exchange*."""
+    """The lines of the metadata record of *exchange*; none if nothing is known.
+
+    Type and fields are those of Heritrix 3's ``MetadataRecordBuilder``: ``seed``, or
+    ``via``, ``hopsFromSeed`` and ``sourceTag``; then ``fetchTimeMs``. For a document
+    that no server sent, the ``status`` that its maker gave, and the URL that was
+    ``requested`` if it is not the document's, come before that. Indexers skip records
+    of this type (pywb 2.10, cdxj-indexer 1.5).
+    """
     lines = []
     found = exchange.found
     if found is not None and found.is_seed:
@@ -375,16 +378,9 @@ def outlinks(
     ]
     if found.left_out:
         lines.append(f"outlinksLeftOut: {found.left_out}")
-    headers = _fields(
-        ("WARC-Date", page.date),
-        ("WARC-Target-URI", page.url),
-        ("WARC-Concurrent-To", page.record_id),
-        ("WARC-Warcinfo-ID", warcinfo_id),
-        ("Content-Type", "application/warc-fields"),
-    )
-    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
+    about = page.date, page.url, page.record_id, warcinfo_id
     identifier = identify("outlinks", page.record_id)
-    return _record("metadata", identifier, headers, block, digested=block_digest)
+    return _metadata(identifier, lines, *about, digested=block_digest)
 
 
 @cache

@@ -139,8 +139,8 @@ def test_exchange_is_not_acked_while_the_index_is_down(archive, index, caplog):
 
     assert DIGEST in index.originals
     messages = [record.getMessage() for record in caplog.records]
-    assert [m for m in messages if "waits" in m] == messages[:1]
-    assert "answers again" in messages[1]
+    assert [m for m in messages if "trying again" in m] == messages[:1]
+    assert "index can be used again" in messages[1]
 
 
 def test_close_gives_up_what_an_index_that_is_down_would_need(archive, index):
