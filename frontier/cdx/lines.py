@@ -68,7 +68,7 @@ from frontier.warc.selection import mime_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from frontier.model import Exchange, Stored
+    from frontier.model import Body, Exchange, Stored
     from frontier.urls.canon.rulesets import RuleSet
 
 QUERY_LIMIT = 4096
@@ -257,8 +257,7 @@ _URL = re.compile(r"[!#-\[\]-~]*")
 
 
 def title_of(headers: Head, body: bytes) -> str:
-    """The title in the first part of an HTML body, or the empty string."""
-    body = body[:TITLE_REACH]
+    """The title in the first part of a page's *body*, or the empty string."""
     coding = headers.get("content-encoding").lower()
     if coding in {"", "identity"}:
         found = _inside(body)
@@ -533,22 +532,17 @@ def _is_noted(original: str, date: str) -> bool:
 def capture_of(found: Found, filename: str = "", asked: Asked = GET) -> Capture:
     """The capture in the record *found*, which was *asked* for that way."""
     get, kind = found.headers.get, found.kind
-    mime, status, title = get("content-type"), "", None
-    refers = "", ""
-    if kind == "resource":
-        if asked is GET:
-            title = _title(_typed(mime), mime, found.block)
-    elif kind in INDEXED:
+    mime, status, refers = get("content-type"), "", ("", "")
+    head, start = _typed(mime), 0
+    if kind in {"response", "revisit"}:
         status, head, start = http_head(found.block)
         if start or found.is_http:
             mime = head.get("content-type")
-        if asked is GET and status == "200":  # the response to a form is not a page
-            title = _title(head, mime, found.block, start)
-        if kind == "revisit":
-            refers = (
-                get("warc-refers-to-target-uri").strip("<>"),
-                get("warc-refers-to-date"),
-            )
+    if kind == "revisit":
+        original = get("warc-refers-to-target-uri").strip("<>")
+        refers = original, get("warc-refers-to-date")
+    is_page = asked is GET  # the response to a form is none
+    title = _title(kind, status, head, mime, found.block, start) if is_page else None
     return Capture(
         get("warc-target-uri").strip("<>"),
         get("warc-date"),
@@ -610,20 +604,17 @@ def captures_in(
 
 def capture_from(exchange: Exchange, stored: Stored) -> Capture:
     """The capture of *exchange*, which was *stored*; the same as its record's."""
-    head, body, original = exchange.response_head, exchange.response_body, None
-    mime, status, kind = mime_of(head), str(exchange.status or ""), "response"
-    how, title = GET, None
+    how, original = GET, stored.original
     if exchange.made is None:
         how = asked(exchange.request_head, exchange.request_body)
+    kind, top, body = "response", exchange.response_head, exchange.response_body
+    mime, status, head = mime_of(top), str(exchange.status or ""), Head(top)
     if is_resource(exchange):
-        mime, status, kind = resource_type(exchange), "", "resource"
-        title = _title(_typed(mime), mime, body[:TITLE_REACH])
-    else:
-        original = stored.original
-        if original is not None:
-            kind, body = "revisit", b""
-        if how is GET and exchange.unmodified is None and exchange.status == 200:
-            title = _title(Head(head), mime, body[:TITLE_REACH])
+        kind, mime, status = "resource", resource_type(exchange), ""
+        head = _typed(mime)
+    elif original is not None:
+        kind, body = "revisit", b""
+    title = _title(kind, status, head, mime, body) if how is GET else None
     return Capture(
         target_uri(exchange.url),
         stored.date,
@@ -646,8 +637,12 @@ def _typed(mime: str) -> Head:
     return Head(f"\r\ncontent-type: {mime}".encode())
 
 
-def _title(head: Head, mime: str, block: bytes, start: int = 0) -> str | None:
-    """The title of the page in *block* from *start* on; ``None`` if it is not HTML."""
+def _title(
+    kind: str, status: str, head: Head, mime: str, block: Body, start: int = 0
+) -> str | None:
+    """The title of the page in *block* from *start* on; ``None`` if it is no page."""
+    if kind != "resource" and status != "200":
+        return None
     if media_type(mime).lower() not in HTML:
         return None
     return title_of(head, block[start : start + TITLE_REACH])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +91,7 @@ def create(how: CreateOptions) -> Shown:
         "file": str(out),
         "captures": made.captures,
         "pages": made.pages,
-        "requires": [asdict(each) for each in made.requires],
+        "requires": made.requires,
         "missing": made.missing,
     }
     is_whole = is_whole and not (made.missing or left_out)
@@ -125,7 +124,7 @@ def _options(
 def _told(out: Path, made: Made) -> Iterator[str]:
     yield f"{out}: {made.captures:,} captures, {made.pages:,} pages"
     for each in made.requires:
-        yield f"needs {each.filename}"
+        yield f"needs {each['filename']}"
     if made.read:
         yield f"{made.read:,} files had no index that fits, and were read"
     if made.missing:

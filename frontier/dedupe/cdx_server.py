@@ -41,6 +41,8 @@ from frontier.cdx.lines import (
     read_line,
 )
 from frontier.model import frozen
+from frontier.warc.content_coding import inflated
+from frontier.warc.reader import GZIP
 from frontier.warc.records import software, warc_date
 
 
@@ -96,7 +98,6 @@ MAX_ANSWER = 1 << 20
 """The most bytes of an answer that are read; some 3,000 captures of a URL."""
 LIMIT = 200
 """Captures of a URL to ask for, those closest in time."""
-_GZIP = b"\x1f\x8b"
 _NONE = re.compile(rb"no captures? found", re.IGNORECASE)
 """What Common Crawl's server and older pywb say, with a 404, if there are none."""
 _OVERLOADED = frozenset({429, 503})
@@ -151,8 +152,7 @@ class CdxServer:
 
     def is_resting(self) -> bool:
         """Whether it is left alone for now."""
-        with self._lock:
-            return time.monotonic() < self._resting_until
+        return time.monotonic() < self._resting_until
 
     def captures(self, wanted: Wanted) -> list[Capture]:
         """The captures that it has of the URL of *wanted*.
@@ -167,7 +167,7 @@ class CdxServer:
         except NoAnswer as error:
             self._failed(str(error), overloaded=error.overloaded)
             raise
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, zlib.error) as error:
             self._failed(str(error)[:200])
             raise NoAnswer(str(error)[:200]) from None
         self._succeeded()
@@ -261,26 +261,16 @@ class CdxServer:
                 raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
             if time.monotonic() > ends:
                 raise NoAnswer(f"its answer takes longer than {self._timeout:g} s")
-        text = _inflated(data) if data.startswith(_GZIP) else bytes(data)
+        text = bytes(data)
+        if data.startswith(
+            GZIP
+        ):  # Wayback's servers use it whatever they are asked for
+            text = inflated(text, lambda: zlib.decompressobj(31), MAX_ANSWER)
         if answer.status == 200:
             return text
         if _NONE.search(text):
             return b""
         raise NoAnswer("it answers 404")
-
-
-def _inflated(data: bytearray) -> bytes:
-    """*data* unpacked: Wayback's servers use gzip whatever they are asked for."""
-    inflate = zlib.decompressobj(31)
-    try:
-        text = inflate.decompress(data, MAX_ANSWER + 1)
-    except zlib.error as error:
-        raise NoAnswer(f"its answer is not gzip: {error}") from None
-    if len(text) > MAX_ANSWER:
-        raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
-    if not inflate.eof:
-        raise NoAnswer("its answer is cut off")
-    return text
 
 
 def pool_for(scheme: str, host: str, timeout: float) -> urllib3.PoolManager:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,23 +46,14 @@ logger = logging.getLogger(__name__)
 
 
 @frozen
-class Required:
-    """A WACZ that another one needs, in the form of its ``relation.requires``."""
-
-    filename: str
-    hash: str
-    """SHA-256 in bare lower-case hex."""
-    size: int
-
-
-@frozen
 class Made:
     """A WACZ that was made."""
 
     path: Path
     captures: int
     pages: int
-    requires: list[Required]
+    requires: list[dict[str, object]]
+    """The WACZ files that it needs, as its ``relation.requires`` names them."""
     missing: int
     """Digests of revisits whose original is in none of the given WACZ files."""
     read: int = 0
@@ -197,7 +188,9 @@ def create(
     return Made(out, total, indexing.page_count, needed, len(missing), indexing.read)
 
 
-def _package(options: Options, needed: Sequence[Required]) -> dict[str, object]:
+def _package(
+    options: Options, needed: Sequence[dict[str, object]]
+) -> dict[str, object]:
     created = datetime.fromtimestamp(int(options.created), UTC)
     package: dict[str, object] = {
         "profile": "data-package",
@@ -210,13 +203,13 @@ def _package(options: Options, needed: Sequence[Required]) -> dict[str, object]:
     if options.left_out:
         package[layout.LEFT_OUT] = sorted(set(options.left_out))
     if needed:
-        package["relation"] = {"requires": [asdict(each) for each in needed]}
+        package["relation"] = {"requires": needed}
     return package
 
 
 def requires(
     needs: Iterable[tuple[str, int, Need]], candidates: Iterable[Path]
-) -> tuple[list[Required], set[str]]:
+) -> tuple[list[dict[str, object]], set[str]]:
     """Return which *candidates* meet *needs*, and the digests that none of them has.
 
     *needs* have file and offset of their revisits before them.
@@ -249,7 +242,8 @@ def requires(
     return [_required(path) for path in paths if path in used], missing
 
 
-def _required(path: Path) -> Required:
+def _required(path: Path) -> dict[str, object]:
     with open_input(path) as stream:
         value, size = layout.hash_of(stream)
-    return Required(path.name, value.removeprefix("sha256:"), size)
+    value = value.removeprefix("sha256:")
+    return {"filename": path.name, "hash": value, "size": size}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
-    from frontier.warc.crawl_log import CrawlLog, Entry as Line
+    from frontier.warc.crawl_log import CrawlLog
     from frontier.warc.disk_space import Room
     from frontier.warc.file_rotation import WarcWriter
 
@@ -194,7 +194,7 @@ class BatchWriter:
         size = sum(len(url) for links, _ in found for url, _ in links.links)
         self._on_disk(size, append)
 
-    def write_log(self, lines: Sequence[Line]) -> None:
+    def write_log(self, lines: Sequence[bytes]) -> None:
         """Write *lines* to the crawl log.
 
         Raises:
@@ -221,7 +221,9 @@ class BatchWriter:
         self.counters.files = self._writer.files
 
     def _insist(self, call: Callable[[int], T], what: str, done: str = "used") -> T:
-        """What *call* returns, given the number of the attempt, once *what* can be *done*.
+        """What *call*, given the number of the attempt, returns once it works.
+
+        Until then, *what* cannot be *done*.
 
         Raises:
             WriterStopped: It does not, and *stopping* is set.

@@ -48,7 +48,7 @@ from frontier.warc.reader import (
     members_of,
     of_members,
 )
-from frontier.warc.records import escaped, identify
+from frontier.warc.records import OCTETS, dated, escaped, identify
 from frontier.warc.zstd import is_zstd
 
 _WARC = b"WARC/"
@@ -162,7 +162,11 @@ def _arc(source: Source) -> Head | None:
     version = 2 if at == len(fields) - 8 else 1
     url = b" ".join(fields[: at - 1])
     kind = _kind(url, source.peek(min(int(size), len(b"HTTP/"))))
-    mime = b" ".join(fields[at + 1 : -6 if version == 2 else -1])
+    mime = b" ".join(fields[at + 1 : -6 if version == 2 else -1]).decode("latin-1")
+    if kind == "response":
+        mime = "application/http; msgtype=response"
+    elif not _TYPE.fullmatch(mime):
+        mime = OCTETS
     fact = b"arc %b %d %b" % (PurePath(name).name.encode(), offset, line)
     lines = [
         f"ARC/{version}",
@@ -171,7 +175,7 @@ def _arc(source: Source) -> Head | None:
         f"WARC-Target-URI: {escaped(url.decode('utf-8', 'replace'))}",
         f"WARC-Date: {_date(name, offset, fields[at])}",
         f"{LINE}: {line.decode('latin-1')}",
-        f"Content-Type: {_content_type(kind, mime.decode('latin-1'))}",
+        f"Content-Type: {mime}",
         f"Content-Length: {int(size)}",
     ]
     if address := _address(fields[at - 1]):
@@ -200,20 +204,15 @@ def _kind(url: bytes, block: bytes) -> str:
     return "response" if is_web and block.startswith(b"HTTP/") else "resource"
 
 
-def _content_type(kind: str, declared: str) -> str:
-    if kind == "response":
-        return "application/http; msgtype=response"
-    return declared if _TYPE.fullmatch(declared) else "application/octet-stream"
-
-
 def _date(name: str, offset: int, digits: bytes) -> str:
     """The WARC-Date of an Archive-date, without its fraction if it has one."""
     text = digits.decode("ascii")[:14].ljust(14, "0")
-    year, rest = text[:4], [text[at : at + 2] for at in range(4, 14, 2)]
-    month, day, hour, minute, second = map(int, rest)
+    month, day, hour, minute, second = (
+        int(text[at : at + 2]) for at in range(4, 14, 2)
+    )
     if not (0 < month < 13 and 0 < day < 32 and hour < 24 and minute < 60):
         raise BadWarc(name, offset, f"no ARC record: its date is {text}")
-    return f"{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{min(second, 59):02}Z"
+    return dated(f"{text[:12]}{min(second, 59):02}")
 
 
 def _address(field: bytes) -> str:

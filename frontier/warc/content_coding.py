@@ -33,10 +33,6 @@ _LENGTH = re.compile(
 _UNDONE = b"X-Archive-Orig-"
 
 
-class _Undecodable(Exception):
-    """The body is stored as it is."""
-
-
 def decoded(exchange: Exchange) -> Exchange:
     """Return *exchange* without its content coding, or as it is.
 
@@ -49,7 +45,7 @@ def decoded(exchange: Exchange) -> Exchange:
     try:
         for coding in reversed(b",".join(line[1] for line in lines).split(b",")):
             body = _decode(coding.strip().lower(), body)
-    except _Undecodable:
+    except Exception:  # noqa: BLE001 - each library has its own
         return exchange
     head = _CODING.sub(_UNDONE + rb"\1\2", head)
     head = _LENGTH.sub(lambda line: _UNDONE + line[0], head)
@@ -60,21 +56,18 @@ def decoded(exchange: Exchange) -> Exchange:
 def _decode(coding: bytes, body: Body) -> Body:
     if coding in {b"identity", b""}:
         return body
-    try:
-        if coding in {b"gzip", b"x-gzip"}:
-            return _inflated(body, lambda: zlib.decompressobj(31))
-        if coding == b"deflate":
-            try:
-                return _inflated(body, lambda: zlib.decompressobj(15))
-            except zlib.error:  # without the header that the RFC demands
-                return _inflated(body, lambda: zlib.decompressobj(-15))
-        if coding == b"zstd":  # frame after frame (RFC 8878, section 3)
-            return _inflated(body, zstd_module().ZstdDecompressor, is_joined=True)
-        if coding == b"br":
-            return _inflated(body, _Brotli)
-    except Exception:  # noqa: BLE001 - each library has its own
-        raise _Undecodable from None
-    raise _Undecodable
+    if coding in {b"gzip", b"x-gzip"}:
+        return inflated(body, lambda: zlib.decompressobj(31))
+    if coding == b"deflate":
+        try:
+            return inflated(body, lambda: zlib.decompressobj(15))
+        except zlib.error:  # without the header that the RFC demands
+            return inflated(body, lambda: zlib.decompressobj(-15))
+    if coding == b"zstd":  # frame after frame (RFC 8878, section 3)
+        return inflated(body, zstd_module().ZstdDecompressor, is_joined=True)
+    if coding == b"br":
+        return inflated(body, _Brotli)
+    raise ValueError("a coding that nobody knows")
 
 
 class _Brotli:
@@ -94,22 +87,31 @@ class _Brotli:
         return part
 
 
-def _inflated(body: Body, new: Callable[[], Any], *, is_joined: bool = False) -> bytes:
-    """The content of *body*, one member or frame; several only if it *is_joined*."""
+def inflated(
+    body: Body, new: Callable[[], Any], limit: int = 0, *, is_joined: bool = False
+) -> bytes:
+    """The content of *body*, one member or frame; several only if it *is_joined*.
+
+    *new* makes a decompressor.
+
+    Raises:
+        ValueError: It is cut off, or something follows it, or it has more than *limit*
+            bytes, or than `LIMIT` without one.
+    """
     parts, size, inflate = [], 0, new()
     for start in range(0, len(body), _BLOCK):
         data = part = bytes(body[start : start + _BLOCK])
         while data or part:
             if inflate.eof and data:
                 if not is_joined:
-                    raise _Undecodable
+                    raise ValueError("something follows its end")
                 inflate = new()
             part = b"" if inflate.eof else inflate.decompress(data, _BLOCK)
             size += len(part)
-            if size > LIMIT:
-                raise _Undecodable
+            if size > (limit or LIMIT):
+                raise ValueError(f"it has more than {limit:,} bytes")
             parts.append(part)
             data = inflate.unused_data or getattr(inflate, "unconsumed_tail", b"")
     if not inflate.eof:
-        raise _Undecodable
+        raise ValueError("it is cut off")
     return b"".join(parts)

@@ -19,13 +19,11 @@ What always holds:
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING
 
 from frontier.append_file import AppendFile, close_left
-from frontier.dedupe.digest import labelled
 from frontier.files import OPEN
-from frontier.model import Attempt, Exchange, Found, Stored, frozen
+from frontier.model import Attempt, Exchange, Stored
 from frontier.warc.births import NOTE, URL
 from frontier.warc.file_rotation import Series, WarcConfig, named_in
 from frontier.warc.records import digits, escaped, target_uri, warc_date
@@ -42,7 +40,6 @@ logger = logging.getLogger(__name__)
 SUFFIX = ".crawl.log"
 MAX_BYTES = 100_000_000
 """The size of a file after which the next is begun: some 400,000 lines."""
-_BLOCK = 1 << 16
 _TRUNCATED = {"length": "lenTrunc", "time": "timeTrunc"}
 """Heritrix's annotation, by the reason in WARC-Truncated."""
 _NO_HEAD = {"time": -4}
@@ -50,70 +47,49 @@ _NO_HEAD = {"time": -4}
 connection broke."""
 
 
-@frozen
-class Entry:
-    """What a line says, in the order of its columns; `found` also has the seed."""
+def line_of(given: Exchange | Attempt, stored: Stored | None = None) -> bytes:
+    """The line about *given*, with its line feed.
 
-    ended: float
-    """When it was over, in seconds since the Unix epoch."""
-    status: int
-    """HTTP's, or one of Heritrix's ``FetchStatusCodes``, which are below 0."""
-    size: int
-    """The size of the body, in bytes; -1 if none came."""
-    url: str
-    found: Found | None
-    mime: str
-    started: float
-    """When it was sent, in seconds since the Unix epoch; 0 if nothing was sent."""
-    digest: str
-    notes: tuple[str, ...]
-
-    def encode(self) -> bytes:
-        """The line, with its line feed."""
-        found = self.found
-        began = "-"
-        if self.started:
-            duration_ms = max(0, round((self.ended - self.started) * 1000))
-            began = f"{digits(warc_date(self.started))[:17]}+{duration_ms}"
-        size = str(self.size) if self.size >= 0 else "-"
-        hops, via, seed = (
-            (found.hops, found.via, found.seed or self.url) if found else ("", "", "")
-        )
-        words = [
-            f"{warc_date(self.ended)[:23]}Z",
-            f"{self.status:>5}",
-            f"{size:>10}",
-            *map(_word, map(target_uri, (self.url, hops or "", via))),
-            _word(self.mime),
-            "#001",
-            began,
-            *map(_word, (self.digest, target_uri(seed))),
-            _word(",".join(self.notes)),
-        ]
-        return f"{' '.join(words)}\n".encode("ascii", "replace")
+    *stored* is where it is, if it is in a WARC file.
+    """
+    digest = stored.payload_digest if stored else ""
+    x = given if isinstance(given, Attempt) else _attempt_of(given, stored)
+    began = "-"
+    if x.started:
+        duration_ms = max(0, round((x.ended - x.started) * 1000))
+        began = f"{digits(warc_date(x.started))[:17]}+{duration_ms}"
+    hops, via, seed = "", "", ""
+    if x.found:
+        hops, via, seed = x.found.hops or "", x.found.via, x.found.seed or x.url
+    words = [
+        f"{warc_date(x.ended)[:23]}Z",
+        f"{x.status:>5}",
+        f"{x.size if x.size >= 0 else '-':>10}",
+        *map(_word, map(target_uri, (x.url, hops, via))),
+        _word(x.mime),
+        "#001",
+        began,
+        *map(_word, (digest, target_uri(seed), ",".join(x.notes))),
+    ]
+    return f"{' '.join(words)}\n".encode("ascii", "replace")
 
 
-def entry_of(given: Exchange | Attempt, stored: Stored | None) -> Entry:
-    """The entry for *given*; *stored* is where it is, if it is in a WARC file."""
-    if isinstance(given, Attempt):
-        x = given
-        facts = x.ended, x.status, x.size, x.url, x.found, x.mime, x.started
-        return Entry(*facts, "", x.notes)
-    notes = [*given.notes]
+def _attempt_of(exchange: Exchange, stored: Stored | None) -> Attempt:
+    notes = [*exchange.notes]
     if stored is not None and stored.original is not None:
-        is_304 = given.unmodified is not None
+        is_304 = exchange.unmodified is not None
         notes.append(f"warcRevisit:{'notModified' if is_304 else 'digest'}")
-    if given.truncated:
-        notes.append(_TRUNCATED.get(given.truncated, f"{given.truncated}Trunc"))
-    return Entry(
-        given.started + max(0, given.fetch_ms) / 1000,
-        given.status or _NO_HEAD.get(given.truncated or "", -3),
-        len(given.response_body),
-        given.url,
-        given.found,
-        mime_of(given.response_head) or "unknown",
-        given.started,
-        labelled(stored.payload_digest.rpartition(":")[2]) if stored else "",
+    reason = exchange.truncated
+    if reason:
+        notes.append(_TRUNCATED.get(reason, f"{reason}Trunc"))
+    return Attempt(
+        exchange.url,
+        exchange.status or _NO_HEAD.get(reason or "", -3),
+        exchange.started,
+        exchange.started + max(0, exchange.fetch_ms) / 1000,
+        exchange.found,
+        len(exchange.response_body),
+        mime_of(exchange.response_head) or "unknown",
         tuple(notes),
     )
 
@@ -143,17 +119,19 @@ class CrawlLog:
         self._series = Series(config, clock, SUFFIX)
         self._file: AppendFile | None = None
 
-    def write(self, entries: Sequence[Entry]) -> None:
-        """Append *entries*: all of them or, after an `OSError`, none."""
-        if not entries:
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Append *lines*: all of them or, after an `OSError`, none."""
+        if not lines:
             return
         file = self._file
         if file is not None and (file.published or file.size >= self._max_bytes):
             self._finish()  # first: if it failed after them, they would come twice
         self._file = file = self._file or self._series.begin()
-        lines = [entry.encode() for entry in entries]
         try:
-            file.append(b"".join([*([] if file.size else self._head()), *lines]))
+            if self._born and not file.size:  # a line that is not about a fetch
+                note = f"{NOTE}{self._born}"
+                file.append(line_of(Attempt(URL, 0, 0, self._clock(), notes=(note,))))
+            file.append(b"".join(lines))
             file.flush()
         except OSError:
             file.rollback()
@@ -172,13 +150,6 @@ class CrawlLog:
             if self._file is not None:
                 self._file.abandon()
                 self._file = None
-
-    def _head(self) -> list[bytes]:
-        """The line before the first attempt, which is not about a fetch."""
-        if not self._born:
-            return []
-        note = f"{NOTE}{self._born}"
-        return [Entry(self._clock(), 0, -1, URL, None, "", 0, "", (note,)).encode()]
 
     def _finish(self) -> None:
         if self._file is not None:
@@ -210,15 +181,8 @@ def logs_of(directory: Path, crawl_id: str) -> list[Path]:
 
 def _whole(file: FileIO) -> int:
     """The offset at which the last whole line of *file* ends."""
-    end = file.seek(0, os.SEEK_END)
-    while end > 0:
-        begin = max(0, end - _BLOCK)
-        file.seek(begin)
-        at = (file.read(end - begin) or b"").rfind(b"\n")
-        if at >= 0:
-            return begin + at + 1
-        end = begin
-    return 0
+    with open(file.fileno(), "rb", closefd=False) as lines:
+        return sum(len(line) for line in lines if line.endswith(b"\n"))
 
 
 def _word(text: str) -> str:

@@ -181,7 +181,6 @@ class Found:
     __slots__ = (
         "_at",
         "_end",
-        "_left",
         "_source",
         "block",
         "digest",
@@ -189,6 +188,7 @@ class Found:
         "headers",
         "kind",
         "length",
+        "missing",
         "offset",
     )
 
@@ -218,7 +218,8 @@ class Found:
         self.fault: BadWarc | None = None
         """What is wrong with its length; known once its end was read."""
         self._at = 0
-        self._left = headers.size - len(self.block)
+        self.missing = headers.size - len(self.block)
+        """Bytes of the block that were not read; after `finish`, those it lacks."""
         self._source = source
         self._end = end
 
@@ -234,21 +235,16 @@ class Found:
             return mime == "application/http"
         return self.kind in {"response", "revisit"} and self.block.startswith(b"HTTP/")
 
-    @property
-    def missing(self) -> int:
-        """Bytes of the block that were not read; after `finish`, those it lacks."""
-        return self._left
-
     def read(self, size: int = sys.maxsize) -> bytes:
         """Up to *size* of the next bytes of the block, from its start on."""
         if self._at < len(self.block):
             part = self.block[self._at : self._at + size]
             self._at += len(part)
             return part
-        if not self._left:
+        if not self.missing:
             return b""
-        part = self._source.some(min(size, self._left))
-        self._left -= len(part)
+        part = self._source.some(min(size, self.missing))
+        self.missing -= len(part)
         return part
 
     def rest(self) -> Iterator[bytes]:
@@ -263,7 +259,7 @@ class Found:
             BadWarc: The file is cut off or damaged there.
         """
         self._at = len(self.block)
-        while self._left and self.read(BLOCK):
+        while self.missing and self.read(BLOCK):
             pass
         if self._end is not None:
             end, self._end = self._end, None

@@ -22,7 +22,7 @@ from typing_extensions import override
 from frontier.group_commit import GroupCommit, promise
 from frontier.model import Attempt, Body, Exchange, Outlinks
 from frontier.warc.batch import LONGEST_DELAY, ArchiveConfig, BatchWriter
-from frontier.warc.crawl_log import entry_of
+from frontier.warc.crawl_log import line_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -121,7 +121,7 @@ class ArchiveThread(GroupCommit[_Job]):
         if self._log is not None:
             self.batches.write_log(
                 [
-                    entry_of(x, stored.get(id(future)))
+                    line_of(x, stored.get(id(future)))
                     for x, future in batch
                     if not isinstance(x, Outlinks)
                 ]

@@ -14,7 +14,7 @@ from frontier.model import Attempt, Found
 from frontier.status.snapshot import Nodes
 from frontier.store.keys import CrawlKeys
 from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.crawl_log import CrawlLog, entry_of
+from frontier.warc.crawl_log import CrawlLog, line_of as logged
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.postcrawl.test_remote_files import Server
 from tests.warc.samples import NOON, an_exchange
@@ -135,7 +135,7 @@ def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
     stored = writer.append(home, "00" * 32, None)
     writer.close()
     log = CrawlLog(files, lambda: NOON)
-    log.write([entry_of(Attempt(URL, 200, NOON, NOON), None)])
+    log.write([logged(Attempt(URL, 200, NOON, NOON))])
     log.close()
     server = Server(tmp_path)
     try:

@@ -9,7 +9,7 @@ from frontier.explain.files import KEPT
 from frontier.explain.in_logs import LONGEST, read_logs
 from frontier.explain.in_store import Subject
 from frontier.model import Attempt, Found
-from frontier.warc.crawl_log import CrawlLog, entry_of
+from frontier.warc.crawl_log import CrawlLog, line_of
 from frontier.warc.file_rotation import WarcConfig
 
 URL = "http://a.example/x"
@@ -31,7 +31,7 @@ def log(tmp_path):
         made = CrawlLog(WarcConfig(tmp_path, "c-1", node), lambda: NOON)
         for number, (url, status, found) in enumerate(attempts):
             attempt = Attempt(url, status, NOON, NOON + number, found)
-            made.write([entry_of(attempt, None)])
+            made.write([line_of(attempt)])
         made.close()
         return sorted(tmp_path.glob("*.crawl.log"))
 

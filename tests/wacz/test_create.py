@@ -17,7 +17,7 @@ from fastwarc.warc import ArchiveIterator
 from frontier.cdx.lines import parse
 from frontier.errors import BadWacz, BadWarc, FileTaken
 from frontier.wacz.check import check
-from frontier.wacz.create import Options, Required, create, warc_files
+from frontier.wacz.create import Options, create, warc_files
 from frontier.wacz.layout import index_lines
 from frontier.warc.cdxj_sidecar import Listing
 from tests.harness import commands
@@ -112,7 +112,8 @@ def test_requires_names_the_file_with_the_originals(tmp_path, write_warc):
     assert made.read == 0
 
     digest = hashlib.sha256(first.read_bytes()).hexdigest()
-    assert made.requires == [Required("1.wacz", digest, first.stat().st_size)]
+    needed = {"filename": "1.wacz", "hash": digest, "size": first.stat().st_size}
+    assert made.requires == [needed]
     assert made.missing == 0
     assert check(second, [first]) == []
 

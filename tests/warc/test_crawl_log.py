@@ -11,7 +11,7 @@ import pytest
 from frontier import files
 from frontier.collection.captures_of import of_log
 from frontier.model import Attempt, Found, Original, Stored
-from frontier.warc.crawl_log import CrawlLog, Entry, entry_of, logs_of, repair_logs
+from frontier.warc.crawl_log import CrawlLog, line_of, logs_of, repair_logs
 from frontier.warc.file_rotation import WarcConfig
 from tests.warc.samples import NOON, an_exchange
 
@@ -19,12 +19,12 @@ ROOT = Path(__file__).parents[2]
 DIGEST = "ab" * 32
 WRITER = """
 import os, pathlib, signal, sys
-from frontier.warc.crawl_log import CrawlLog, entry_of
+from frontier.warc.crawl_log import CrawlLog, line_of
 from frontier.model import Attempt
 from frontier.warc.file_rotation import WarcConfig
 log = CrawlLog(WarcConfig(pathlib.Path(sys.argv[1]), "c", "n"), lambda: 1.0)
 urls = [f"http://a.example/{n}" for n in range(3)]
-log.write([entry_of(Attempt(url, -2, 0.0, 1.0), None) for url in urls])
+log.write([line_of(Attempt(url, -2, 0.0, 1.0)) for url in urls])
 (path,) = pathlib.Path(sys.argv[1]).iterdir()
 path.open("ab").write(b"2026-01-01T00:00:00.000Z 200 half a li")
 os.kill(os.getpid(), signal.SIGKILL)
@@ -32,7 +32,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def attempt(number, status=-2):
-    return entry_of(Attempt(f"http://a.example/{number}", status, 0.0, NOON), None)
+    return line_of(Attempt(f"http://a.example/{number}", status, 0.0, NOON))
 
 
 def a_log(directory, **options):
@@ -44,9 +44,10 @@ def test_a_line_has_heritrix_columns():
     exchange = an_exchange(
         url="http://a.example/x y#z", found=found, fetch_ms=1234, notes=("2t",)
     )
-    stored = Stored("f", 0, 9, "", "", f"sha256:{DIGEST}", Original("u", "d", "c", 1))
+    digest = f"blake3:{DIGEST}"
+    stored = Stored("f", 0, 9, "", "", digest, Original("u", "d", "c", 1))
 
-    line = entry_of(exchange, stored).encode().decode()
+    line = line_of(exchange, stored).decode()
 
     assert line.split() == [
         "2026-01-01T00:00:01.357Z",
@@ -58,7 +59,7 @@ def test_a_line_has_heritrix_columns():
         "text/html",
         "#001",
         "20260101000000123+1234",
-        f"sha256:{DIGEST}",
+        digest,
         "http://a.example/",
         "2t,warcRevisit:digest",
     ]
@@ -66,11 +67,9 @@ def test_a_line_has_heritrix_columns():
 
 def test_hostile_fields_add_no_line_or_column_to_the_crawl_log():
     found = Found("http://a.example/\n\r a", "L", "http://b \t")
-    entry = Entry(
-        NOON, 200, 1, "http://a.example/\nb c", found, "x y\r\n", NOON, "", ()
-    )
+    url = "http://a.example/\nb c"
 
-    line = entry.encode()
+    line = line_of(Attempt(url, 200, NOON, NOON, found, 1, "x y\r\n"))
 
     assert line.count(b"\n") == 1
     assert len(line.split()) == 12
