@@ -46,7 +46,6 @@ from multipart import MultipartParser
 from frontier.errors import BadWarc, InvalidURL
 from frontier.urls.canon.hosts import NO_PORT
 from frontier.urls.canon.surt import (
-    NON_MASSAGING,
     HandyURL,
     archive,
     escape_once,
@@ -357,7 +356,7 @@ def _key(text: str) -> str:
     url.path = _escaped(normal_path(path) if host else path)
     if url.query is not None:
         url.query = _escaped(unescape_repeatedly(url.query))
-    archive(url, NON_MASSAGING)
+    archive(url, massages=False)
     port = "" if url.port == NO_PORT else f":{url.port}"
     before = f"{','.join(reversed(host.split('.')))}{port})" if host else f"{scheme}:"
     if url.query is None:
@@ -383,7 +382,7 @@ def _parsed(text: str) -> HandyURL:
     if not host and path and scheme.startswith("http"):  # too many or too few slashes
         host, _, path = path.lstrip("/").partition("/")
         path = f"/{path}"
-    return HandyURL(scheme, host=host, port=port, path=path, query=query or None)
+    return HandyURL(scheme, host, port, path, query or None)
 
 
 def _place(text: str, authority: str) -> tuple[str, int]:

@@ -26,7 +26,7 @@ def explain(given: ExplainOptions) -> Shown:
 
     url, chosen = given.url, named(given.rules)
     form, steps, refused = url, list[tuple[str, str]](), None
-    for name, step in chosen.one_by_one():
+    for name, step in chosen.one_by_one:
         try:
             made = step(form)
         except InvalidURL as error:

@@ -10,28 +10,19 @@ import re
 from collections.abc import Callable
 from urllib.parse import quote, unquote_to_bytes
 
-from frontier.urls.canon.heritrix import ANY, FLAGS, fixup_query
+from frontier.urls.canon.heritrix import ANY, fixup_query, parts, without
 from frontier.urls.canon.usable_uri import fixed
 
-_STEPS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (chooser, re.compile(expression, FLAGS))
-    for chooser, expression in (
-        ("@", rf"(?:https?|ftps?)://([^/]+@){ANY}*"),
-        ("/www", rf"https?://(www[0-9]*\.)[^/]*/{ANY}+"),
-        ("phpsessid=", rf"{ANY}+(phpsessid=[0-9a-zA-Z]{{32}}&?){ANY}*"),
-        ("jsessionid=", rf"{ANY}*(jsessionid=[0-9a-zA-Z]{{32}}&?){ANY}*"),
-        (
-            "aspsessionid",
-            rf"{ANY}+(aspsessionid[a-zA-Z]{{8}}=[a-zA-Z]{{24}}&?){ANY}*",
-        ),
-        (".aspx", rf"{ANY}*/(\([0-9a-z]{{24}}\)/)[^?]+\.aspx{ANY}*"),
-        (".aspx", rf"{ANY}*/(\((?:[a-z]\([0-9a-z]{{24}}\))+\)/)[^?]+\.aspx{ANY}*"),
-        ("sid=", rf"{ANY}+(sid=[0-9a-zA-Z]{{32}}&?){ANY}*"),
-        (
-            "cftoken=",
-            rf"{ANY}+(cfid=[^&]+&cftoken=[^&]+(?:&jsessionid=[^&]+)?&?){ANY}*",
-        ),
-    )
+_PARTS = parts(
+    ("@", rf"(?:https?|ftps?)://([^/]+@){ANY}*"),
+    ("/www", rf"https?://(www[0-9]*\.)[^/]*/{ANY}+"),
+    ("phpsessid=", rf"{ANY}+(phpsessid=[0-9a-zA-Z]{{32}}&?){ANY}*"),
+    ("jsessionid=", rf"{ANY}*(jsessionid=[0-9a-zA-Z]{{32}}&?){ANY}*"),
+    ("aspsessionid", rf"{ANY}+(aspsessionid[a-zA-Z]{{8}}=[a-zA-Z]{{24}}&?){ANY}*"),
+    (".aspx", rf"{ANY}*/(\([0-9a-z]{{24}}\)/)[^?]+\.aspx{ANY}*"),
+    (".aspx", rf"{ANY}*/(\((?:[a-z]\([0-9a-z]{{24}}\))+\)/)[^?]+\.aspx{ANY}*"),
+    ("sid=", rf"{ANY}+(sid=[0-9a-zA-Z]{{32}}&?){ANY}*"),
+    ("cftoken=", rf"{ANY}+(cfid=[^&]+&cftoken=[^&]+(?:&jsessionid=[^&]+)?&?){ANY}*"),
 )
 _SCHEMES = ("http://", "https://", "ftp://", "ftps://", "mms://", "rtsp://", "wais://")
 _PORTS = {
@@ -48,13 +39,7 @@ _ALLOWED_PATH = "!*'():@&=+$,;/"
 
 def canonicalize(url: str) -> str:
     """``canonicalize``: lower case, no user, www, session ids or empty query."""
-    url = url.lower()
-    for chooser, pattern in _STEPS:
-        if chooser in url:
-            found = pattern.fullmatch(url)
-            if found is not None:
-                url = url[: found.start(1)] + url[found.end(1) :]
-    return fixup_query(url)
+    return fixup_query(without(url.lower(), _PARTS))
 
 
 def key(url: str, rules: Callable[[str], str] | None = None) -> str:
@@ -80,12 +65,12 @@ def key(url: str, rules: Callable[[str], str] | None = None) -> str:
     again = first._replace(
         path=quote(_unescaped(first.path), _ALLOWED_PATH, errors="replace")
     )
-    parts = fixed(_unescaped(str(again)))
-    path = _SLASHES.sub("/", parts.path.replace("%20", "+"))
-    host = _unescaped(parts.host)
+    last = fixed(_unescaped(str(again)))
+    path = _SLASHES.sub("/", last.path.replace("%20", "+"))
+    host = _unescaped(last.host)
     host = _WWW.sub("", host, count=1) if _WWW.match(host) else host
-    port = "" if parts.port == _PORTS.get(scheme) else parts.port
-    query = f"?{parts.query}" if parts.query else ""
+    port = "" if last.port == _PORTS.get(scheme) else last.port
+    query = f"?{last.query}" if last.query else ""
     return f"{host}{port}{path}{query}"
 
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, unquote_plus
 
@@ -37,7 +38,7 @@ from frontier.settings.values import NAME
 from frontier.urls.canon.surt import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     Step = Callable[[str], str]
@@ -77,9 +78,14 @@ def read(path: Path) -> dict[str, Any]:
         for key, value in rule.items():
             with file.at(number, key, f"{key} "):
                 _check(key, value)
-        key, reason = _problem(rule)
-        if reason:
-            file.fail(number, key, reason)
+        kinds = [kind for kind in KINDS if kind in rule]
+        if len(kinds) != 1:
+            file.fail(number, "", f"needs one of {', '.join(KINDS)}")
+        if "site" in rule and "match" in rule:
+            file.fail(number, "match", "has both a site and a match")
+        for key in KINDS[kinds[0]]:
+            if key not in rule:
+                file.fail(number, kinds[0], f"needs a {key} beside {kinds[0]}")
     return file.given
 
 
@@ -92,32 +98,16 @@ def _check(key: str, value: Any) -> None:
     if not isinstance(value, str):
         raise ValueError("needs text")  # noqa: TRY004 (the file is wrong, not its reader)
     if key in _PATTERNS:
-        compiled(value)
-    elif key in _CHARSETS and not _is_charset(value):
-        raise ValueError(f"{value!r} is not a character set")
-
-
-def _problem(rule: Mapping[str, Any]) -> tuple[str, str]:
-    """Which key of *rule* does not fit the others, and why; empty if all do."""
-    kinds = [kind for kind in KINDS if kind in rule]
-    if len(kinds) != 1:
-        return "", f"needs one of {', '.join(KINDS)}"
-    if "site" in rule and "match" in rule:
-        return "match", "has both a site and a match"
-    for key in KINDS[kinds[0]]:
-        if key not in rule:
-            return kinds[0], f"needs a {key} beside {kinds[0]}"
-    if kinds == ["transcode"] and not compiled(rule["transcode"]).groups:
-        return "transcode", "needs a group: what is escaped again"
-    return "", ""
-
-
-def _is_charset(name: str) -> bool:
-    """Whether *name* is a character set, unlike ``zlib`` or ``rot13``."""
-    try:
-        return bool(codecs.lookup(name)._is_text_encoding)  # as `str.encode` checks
-    except (LookupError, ValueError):
-        return False
+        pattern = compiled(value)
+        if key == "transcode" and not pattern.groups:
+            raise ValueError("needs a group: what is escaped again")
+    elif key in _CHARSETS:
+        try:  # as `str.encode` checks: it takes neither ``zlib`` nor ``rot13``
+            is_charset = codecs.lookup(value)._is_text_encoding
+        except (LookupError, ValueError):
+            is_charset = False
+        if not is_charset:
+            raise ValueError(f"{value!r} is not a character set")
 
 
 def kind_of(rule: Mapping[str, Any]) -> str:
@@ -125,40 +115,27 @@ def kind_of(rule: Mapping[str, Any]) -> str:
     return next(kind for kind in KINDS if kind in rule)
 
 
-class Rules:
-    """Applies rules, which `read` has checked, to URLs."""
+def step_of(rule: Mapping[str, Any]) -> Step:
+    """The function of *rule*, which `read` has checked.
 
-    def __init__(self, rules: Iterable[Mapping[str, Any]]) -> None:
-        self._rules = [
-            (
-                rule.get("site"),
-                compiled(rule["match"]) if "match" in rule else None,
-                step_of(rule),
-            )
-            for rule in rules
-        ]
+    It raises `InvalidURL` for a URL of more than `LOOKED` characters.
+    """
+    change = _change_of(rule)
+    site = rule.get("site")
+    match = compiled(rule["match"]) if "match" in rule else None
 
-    def __call__(self, url: str) -> str:
-        """Apply each rule to *url* once, in their order.
-
-        Raises:
-            InvalidURL: It has more than `LOOKED` characters, or a rule makes it so.
-        """
+    def step(url: str) -> str:
         url = url.encode("utf-8", "replace").decode()
-        read, surt = "", ""
-        for site, match, step in self._rules:
-            if len(url) > LOOKED:
-                raise InvalidURL(url, f"rules take no more than {LOOKED:,} characters")
-            if site is not None:
-                if read != url:
-                    read, surt = url, _surt(url)
-                if not surt.startswith(site):
-                    continue
-            if match is None or match.search(url):
-                url = step(url)
-        return url
+        if len(url) > LOOKED:
+            raise InvalidURL(url, f"rules take no more than {LOOKED:,} characters")
+        if site is not None and not _surt(url).startswith(site):
+            return url
+        return change(url) if match is None or match.search(url) else url
+
+    return step
 
 
+@lru_cache(maxsize=1)  # many rules ask for it in turn
 def _surt(url: str) -> str:
     try:
         return key_of(url)
@@ -166,8 +143,8 @@ def _surt(url: str) -> str:
         return ""
 
 
-def step_of(rule: Mapping[str, Any]) -> Step:
-    """The function of *rule*, which does not ask whether the rule applies."""
+def _change_of(rule: Mapping[str, Any]) -> Step:
+    """What *rule* does where it applies."""
     pattern = compiled(rule[kind_of(rule)])
     if "strip" in rule:  # OpenWayback's UriStripper: every match is taken out
         return lambda url: str(pattern.sub("", url))

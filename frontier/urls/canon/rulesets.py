@@ -73,7 +73,7 @@ STEPS: dict[str, Step] = {
     "openwayback.canonicalize": openwayback.canonicalize,
     "openwayback.key": openwayback.key,
     "commons.key": surt.key_of,
-    "commons.ordinary-key": lambda url: surt.key_of(url, surt.ORDINARY),
+    "commons.ordinary-key": lambda url: surt.key_of(url, is_ordinary=True),
     "whatwg.standard": standard,
 }
 """Functions by name: each name says which rule of which system it is."""
@@ -100,12 +100,15 @@ class RuleSet:
         self.name = name
         self.steps = tuple(steps)
         self.rules = rules
-        self._functions: list[Step] = [files.Rules(rules)] if rules else []
+        self.one_by_one: list[tuple[str, Step]] = [
+            (f"rule {number}, {files.kind_of(rule)}", files.step_of(rule))
+            for number, rule in enumerate(rules, 1)
+        ]
+        """The functions, with names: rules of a file, then steps."""
+        self.one_by_one += [(name, STEPS[name]) for name in steps]
+        self._functions = [step for _, step in self.one_by_one]
         if self.steps[-len(_DEFAULT) :] == _DEFAULT:  # one function, and faster
-            steps = self.steps[: -len(_DEFAULT)]
-            self._functions += [*map(STEPS.__getitem__, steps), heritrix.default]
-        else:
-            self._functions += map(STEPS.__getitem__, self.steps)
+            self._functions[-len(_DEFAULT) :] = [heritrix.default]
 
     def apply(self, url: str) -> str:
         """The canonical form of *url*.
@@ -116,14 +119,6 @@ class RuleSet:
         for function in self._functions:
             url = function(url)
         return url
-
-    def one_by_one(self) -> list[tuple[str, Step]]:
-        """The functions that `apply` calls, with names: rules of a file, then steps."""
-        rules = [
-            (f"rule {number}, {files.kind_of(rule)}", files.Rules([rule]))
-            for number, rule in enumerate(self.rules, 1)
-        ]
-        return rules + [(name, STEPS[name]) for name in self.steps]
 
     @property
     def statement(self) -> str:
@@ -137,10 +132,8 @@ class RuleSet:
 
     def as_json(self) -> str:
         """All that decides what it does; equal rule sets have equal JSON."""
-        facts: dict[str, Any] = {"name": self.name, "steps": self.steps}
-        facts["version"] = VERSION
-        if self.rules:
-            facts["rules"] = self.rules
+        rules = {"rules": self.rules} if self.rules else {}
+        facts = {"name": self.name, "steps": self.steps, "version": VERSION, **rules}
         return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
     @property

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import frontier.urls.canon.openwayback as openwayback
 import frontier.urls.canon.surt as surt
+from frontier.urls.canon.heritrix import without
+from frontier.urls.canon.hosts import NO_PORT
 from frontier.urls.canon.rule_files import expanded, step_of
 from frontier.urls.canon.rulesets import NAMED, RuleSet, named
 
@@ -20,8 +22,8 @@ _FUNCTIONS: dict[str, Callable[[str], str | None]] = {
     "commons.decode": surt.unescape,
     "commons.unescapeRepeatedly": surt.unescape_repeatedly,
     "commons.massageHost": surt.massage_host,
-    "commons.stripPathSessionID": surt.strip_path_session_id,
-    "commons.stripQuerySessionID": surt.strip_query_session_id,
+    "commons.stripPathSessionID": lambda text: without(text, surt.PATH_SESSIONS),
+    "commons.stripQuerySessionID": lambda text: without(text, surt.QUERY_SESSIONS),
 }
 """Parts of the originals that the vectors test by themselves."""
 
@@ -47,9 +49,9 @@ _RULE_SETS = {
 
 _PROFILES = {
     "commons.basic(google)": None,
-    "commons.aggressive": surt.AGGRESSIVE,
-    "commons.ordinary": surt.ORDINARY,
-    "commons.nonmassaging": surt.NON_MASSAGING,
+    "commons.aggressive": {},
+    "commons.ordinary": {"massages": False, "strips": False},
+    "commons.nonmassaging": {"massages": False},
 }
 """Which of the Internet Archive's rules come after Google's."""
 
@@ -74,15 +76,9 @@ def apply(
     if rules in _FUNCTIONS:
         return _FUNCTIONS[rules](url)
     if rules.startswith("commons.ia("):
-        made = surt.parse_url(url)
-        surt.archive(made, surt.AGGRESSIVE)
-        return str(made)
+        return _of_commons(url, {}, is_google=False)
     if rules in _PROFILES:
-        made = surt.parse_url(url)
-        surt.google(made)
-        if (profile := _PROFILES[rules]) is not None:
-            surt.archive(made, profile)
-        return str(made)
+        return _of_commons(url, _PROFILES[rules])
     if rules == "heritrix.RegexRule":
         config = config or _EXAMPLE
     if config is not None:
@@ -90,6 +86,26 @@ def apply(
     if rules in _RULE_SETS:
         return RuleSet(rules, _RULE_SETS[rules]).apply(url)
     return named(rules).apply(url)
+
+
+def _of_commons(
+    url: str, profile: Mapping[str, bool] | None, *, is_google: bool = True
+) -> str:
+    tidied, fragment = surt.tidied(url), ""
+    if tidied.startswith(surt.OPAQUE):
+        return tidied
+    made = surt.parse_url(tidied)
+    if is_google:
+        surt.google(made)
+    else:
+        fragment = "".join(tidied.partition("#")[1:])
+    if profile is not None:
+        surt.archive(made, **profile)
+    user = "" if made.user is None else f"{made.user}@"
+    port = "" if made.port == NO_PORT else f":{made.port}"
+    query = "" if made.query is None else f"?{made.query}"
+    path = made.path or "/" * bool(query or fragment)
+    return f"{made.scheme}://{user}{made.host}{port}{path}{query}{fragment}"
 
 
 def _configured(url: str, rules: str, config: Mapping[str, Any]) -> str:
