@@ -32,8 +32,8 @@ from frontier.postcrawl import manifest
 from frontier.postcrawl.actions import actions_of
 from frontier.postcrawl.engines import MEMORY
 from frontier.postcrawl.many_files import Work, manifests
-from frontier.postcrawl.one_pass import perform
 from frontier.postcrawl.plan import PLAN, applying, make_plan
+from frontier.postcrawl.rewriting import perform
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _applying(
     make_plan(manifests_of, Policy())
     compared: dict[str, set[int]] = {os.fspath(path): set() for path in warcs}
     for path in warcs:
-        for (copy,) in actions_of(manifests_of / PLAN, os.fspath(path)):
+        for copy in actions_of(manifests_of / PLAN, os.fspath(path)):
             compared[copy.file].add(copy.record_offset)
             compared[copy.original_file].add(copy.original_offset)
     size = sum(path.stat().st_size for path in warcs)

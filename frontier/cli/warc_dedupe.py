@@ -336,8 +336,8 @@ def _plan(
     originals: Sequence[str],
 ) -> dict[str, Any]:
     from frontier.postcrawl.manifest import SUFFIX, Options, stored_manifest
+    from frontier.postcrawl.originals import ORIGINALS
     from frontier.postcrawl.plan import make_plan
-    from frontier.postcrawl.rewriting import ORIGINALS
 
     where = directory / ORIGINALS
     found = map(stored_manifest, sorted(directory.glob(f"*{SUFFIX}")))

@@ -85,7 +85,7 @@ class Running(Output):
         """Do *todo* with each of *paths*; return the sums."""
         from functools import partial
 
-        from frontier.postcrawl.one_pass import perform
+        from frontier.postcrawl.rewriting import perform
 
         return self.written(partial(perform, todo), paths, outs, trouble)
 

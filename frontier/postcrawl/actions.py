@@ -10,11 +10,8 @@ What always holds:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -22,8 +19,7 @@ from frontier.model import frozen
 from frontier.postcrawl.engines import part_of
 
 
-@frozen
-class Action:
+class Action(NamedTuple):
     """What is to become of one record, and the original that is used for that."""
 
     file: str
@@ -31,12 +27,16 @@ class Action:
     record_length: int
     record_id: str
     do: str
+    payload_digest: str
+    """Of a record that becomes a revisit, by its manifest."""
     original_file: str
     """Empty if there is none."""
     original_offset: int
     original_id: str
     original_url: str
     original_date: str
+    nth: int
+    """Which of the record's rows this is, from 1 on."""
 
 
 @frozen
@@ -47,35 +47,23 @@ class Pass:
     """The directory of the manifests, and of the notes of what was done."""
     actions: Path
     """The table of actions."""
-    wanted: str
-    """What the actions follow from, so that a file of another plan does not count as
-    done."""
     reason: str = ""
     """Stated in each tombstone."""
 
 
 PLACE = "actions.parquet"
 """The table of actions, beside the manifests, of a command that applies no plan."""
-_COLUMNS = [field.name for field in fields(Action)]
-_ORDER = [("record_offset", "ascending"), ("nth", "ascending")]
 
 
-def actions_of(place: Path, file: str) -> Iterator[list[Action]]:
-    """The actions of each record of *file* in *place*, in the order of the file."""
+def actions_of(place: Path, file: str) -> list[Action]:
+    """The actions in *place* for the records of *file*, in the order of the file."""
     if not place.exists():
-        return
-    names = pq.read_schema(part_of(place, file)[0]).names
-    order = [by for by in _ORDER if by[0] in names]
+        return []
     found = pq.read_table(
         part_of(place, file),
-        columns=[*_COLUMNS, *(by[0] for by in order if by[0] not in _COLUMNS)],
+        columns=list(Action._fields),
         filters=[("file", "=", file)],
         partitioning=None,
-    ).sort_by(order)
-    rows = (
-        Action(*row)
-        for batch in found.select(_COLUMNS).to_batches(max_chunksize=10_000)
-        for row in zip(*(each.to_pylist() for each in batch), strict=True)
-    )
-    for _, some in groupby(rows, key=attrgetter("record_offset")):
-        yield list(some)
+    ).sort_by([("record_offset", "ascending"), ("nth", "ascending")])
+    columns = (column.to_pylist() for column in found.columns)
+    return list(map(Action._make, zip(*columns, strict=True)))

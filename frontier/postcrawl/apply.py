@@ -1,21 +1,21 @@
 """Turns copies in a WARC file into revisit records, each after it was compared.
 
-Before a record loses its payload, it and its original are read, and the SHA-256 of
-their stored bodies are compared. A record that cannot be read, or differs, stays as it
-is, and is named. `frontier.postcrawl.rewriting` writes the files.
+Before a record loses its payload, it and its original are read, and their stored bodies
+are compared, byte for byte. A record that cannot be read, or differs, stays as it is,
+and is named. `frontier.postcrawl.rewriting` writes the files.
 """
 
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from frontier.dedupe.digest import digest_of_block
 from frontier.errors import BadWarc
 from frontier.model import Body, FileBody
-from frontier.postcrawl.payload import payload_in
-from frontier.postcrawl.rewriting import Originals, record_at
-from frontier.warc.reader import Found, body_start
+from frontier.postcrawl.originals import Originals, record_at
+from frontier.warc.reader import BLOCK, Found, Source, body_start
 from frontier.warc.records import PROFILE, Record, escaped, identify
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ REPLACES = "X-Frontier-Replaces"
 """The header of a revisit that names the record whose payload it has lost."""
 IN_MEMORY = 1 << 24
 """Most bytes of a body that is held in memory; a larger one is on disk."""
+HELD = 64
+"""Originals of at most `frontier.warc.reader.HEAD_LIMIT` bytes that are held."""
 ANEW = frozenset(
     {
         "warc-type",
@@ -45,54 +47,66 @@ ANEW = frozenset(
 """Headers that a revisit does not take over from the record that it replaces."""
 
 
-class Compared:
-    """Makes revisits; each of *originals* is read once, and its digest kept."""
+class Revisits:
+    """Makes revisits; the last originals are held, for the next copies of them."""
 
     def __init__(self, originals: Originals) -> None:
         self._originals = originals
-        self._known: dict[tuple[str, int], str] = {}
+        self._held: dict[tuple[str, int], Found] = {}
 
-    def revisit(self, source: IO[bytes], action: Action) -> Record:
+    def of(self, source: IO[bytes], action: Action) -> Record:
         """The revisit record that replaces the copy that *action* names.
 
         Raises:
             BadWarc: There is no such record, or no such original.
-            ValueError: The two differ, or the payload of one cannot be read.
+            ValueError: The two differ, or the body of one cannot be read.
             OSError: The original's file cannot be read.
         """
         found = record_at(source, action.file, action.record_offset, action.record_id)
-        body, payload = _digests(found)
+        is_same = _have_same_body(found, self._original(action))
+        found.require_whole()
         if found.length != action.record_length:
             raise BadWarc(action.file, action.record_offset, "not the response planned")
-        if body != self._original(action):
+        if not is_same:
             where = f"{action.original_file} at byte {action.original_offset:,}"
             raise ValueError(f"its payload is not that of {where}")
-        return revisit_of(found, action, payload)
+        return revisit_of(found, action)
 
-    def _original(self, action: Action) -> str:
+    def _original(self, action: Action) -> Found:
         at = action.original_file, action.original_offset
-        if at not in self._known:
-            self._known[at] = _digests(self._originals.record(action))[0]
-        return self._known[at]
+        found = self._held.get(at)
+        if found is None:
+            found = self._originals.record(action)
+            if not found.missing:
+                found.require_whole()
+                if len(self._held) == HELD:
+                    del self._held[next(iter(self._held))]
+                self._held[at] = found
+        return found
 
 
-def _digests(found: Found) -> tuple[str, str]:
-    """SHA-256 of the stored body of the response *found*, and of its payload.
+def _have_same_body(one: Found, other: Found) -> bool:
+    """Whether two responses have the same stored body, byte for byte.
 
     Raises:
-        BadWarc: The file is cut off or damaged there, or the record's length is a lie.
-        ValueError: It is no response, or its payload cannot be read.
+        BadWarc: A file is cut off or damaged there, or the length of *other* is a lie.
+        ValueError: One is no response, or has no HTTP head.
     """
-    if found.kind != "response":
-        raise ValueError("it is no longer a response")
-    payload = payload_in(found)
-    found.require_whole()
-    if payload.body is None or payload.digest is None:
-        raise ValueError(payload.fault)
-    return payload.body, payload.digest
+    bodies = []
+    for found in (one, other):
+        if found.kind != "response":
+            raise ValueError("it is no longer a response")
+        start = body_start(found.block)[0]
+        bodies.append(Source("", chain([found.block[start:]], found.rest())))
+    body, copy = bodies
+    while (part := body.some(BLOCK)) and copy.take(len(part)) == part:
+        pass
+    is_same = not part and not copy.some(1)
+    other.require_whole()
+    return is_same
 
 
-def revisit_of(found: Found, action: Action, payload: str) -> Record:
+def revisit_of(found: Found, action: Action) -> Record:
     """The revisit record that replaces the response *found*.
 
     It is as our crawls write them, with the other headers of *found*, and its HTTP head
@@ -112,7 +126,7 @@ def revisit_of(found: Found, action: Action, payload: str) -> Record:
         ("WARC-Type", "revisit"),
         ("WARC-Record-ID", identifier),
         *kept,
-        ("WARC-Payload-Digest", claimed or payload),
+        ("WARC-Payload-Digest", claimed or action.payload_digest),
         ("WARC-Profile", PROFILE),
         ("WARC-Truncated", "length"),
         ("WARC-Refers-To-Target-URI", escaped(action.original_url)),

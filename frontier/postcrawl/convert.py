@@ -26,8 +26,8 @@ from frontier.errors import BadWarc, FileTaken
 from frontier.files import OPEN, make_directory, mode_of_environment, published
 from frontier.model import Body, slices_of
 from frontier.postcrawl.apply import IN_MEMORY, held
+from frontier.postcrawl.originals import Rewritten
 from frontier.postcrawl.payload import payload_in
-from frontier.postcrawl.rewriting import Rewritten
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import compress

@@ -18,11 +18,10 @@ What always holds:
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -112,8 +111,6 @@ class FileCopies:
 class Plan:
     """The summary of a plan."""
 
-    id: str = ""
-    """Follows from the manifests and the policy, as the plan does."""
     files: int = 0
     records: int = 0
     copies: int = 0
@@ -164,13 +161,9 @@ def make_plan(
     if len(plan.algorithms) > 1:
         names_of = ", ".join(plan.algorithms)
         say(f"there are digests of {names_of}: copies are only found within each")
-    facts: list[Any] = [asdict(policy) | {"statuses": sorted(policy.statuses)}]
-    for some in (whole, further):
-        facts += [len(some), *(asdict(m) for m in map(stored_manifest, some) if m)]
     if whole:
         with engine(directory) as running:
             _query(running, directory, plan, policy, whole, further)
-    plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
     summary = json.dumps(asdict(plan), indent=2).encode()
     publish(directory / SUMMARY, summary, mode_of_environment())
     return plan
@@ -243,11 +236,4 @@ def files_of(directory: Path) -> list[str]:
 
 def applying(directory: Path) -> Pass:
     """The pass that applies the plan in *directory*."""
-    plan = summary_of(directory)["id"]
-    return Pass(directory, directory / PLAN, plan)
-
-
-def summary_of(directory: Path) -> dict[str, Any]:
-    """The summary of the plan in *directory*."""
-    facts: dict[str, Any] = json.loads((directory / SUMMARY).read_bytes())
-    return facts
+    return Pass(directory, directory / PLAN)

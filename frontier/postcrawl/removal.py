@@ -16,7 +16,6 @@ What always holds:
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,8 +32,8 @@ from frontier.postcrawl.actions import PLACE, Action, Pass
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import duckdb_of_manifests, query, texts
 from frontier.postcrawl.manifest import to_second
+from frontier.postcrawl.originals import record_at
 from frontier.postcrawl.payload import ALGORITHMS, payload_in, require_algorithm
-from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
 from frontier.urls.split import split
 from frontier.warc.records import Record, dated, escaped, identify, target_uri
@@ -54,8 +53,9 @@ ORDER BY ALL
 """
 """What leaves and has no digest of an algorithm that an unnamed revisit uses."""
 TOMBSTONES = """
-SELECT *, 'tombstone' AS do, '' AS original_file, 0 AS original_offset,
-  '' AS original_id, '' AS original_url, '' AS original_date
+SELECT *, 'tombstone' AS do, '' AS payload_digest, '' AS original_file,
+  0 AS original_offset, '' AS original_id, '' AS original_url, '' AS original_date,
+  1 AS nth
 FROM leaving
 """
 _LEFT = [
@@ -317,7 +317,7 @@ def removing(directory: Path, leaving: Sequence[Leaving], reason: str) -> Pass:
     with duckdb_of_manifests(directory) as engine:
         engine.table("leaving", pa.Table.from_pylist(rows, schema))
         engine.write_by_file(TOMBSTONES, place)
-    return Pass(directory, place, f"remove {uuid.uuid4()}", reason=reason)
+    return Pass(directory, place, reason)
 
 
 def tombstone(source: IO[bytes], one: Action, reason: str) -> Record:

@@ -26,7 +26,7 @@ from frontier.errors import BadWarc, StaleManifest
 from frontier.postcrawl.actions import PLACE, Action, Pass
 from frontier.postcrawl.apply import ANEW, IN_MEMORY, REPLACES, held, made_of
 from frontier.postcrawl.engines import duckdb_of_manifests, query, texts
-from frontier.postcrawl.rewriting import Originals, record_at
+from frontier.postcrawl.originals import Originals, record_at
 from frontier.warc.reader import Found, body_start, payload_of
 from frontier.warc.records import NOT_MODIFIED, Record
 
@@ -61,7 +61,7 @@ def restoring(
         selected = selection.condition(engine)
         text = query("restore").format(selected=selected, most=CANDIDATES)
         engine.write_by_file(text, place)
-    return Pass(directory, place, f"restore {selection.fact()}")
+    return Pass(directory, place)
 
 
 def response(

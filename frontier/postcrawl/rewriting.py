@@ -1,8 +1,8 @@
-"""Rewrites a WARC file with other records in some places.
+"""Rewrites a WARC file with other records in some places, in one pass.
 
 What always holds:
 
-1.  What is not replaced is copied byte for byte, by the kernel.
+1.  What is not replaced is copied byte for byte.
 2.  A file gets its name after its last byte, its index, and a note of what was done are
     on disk; until then the name is that of the old file. After a kill, the next run
     goes on with the files that have no note, and they end up with the same bytes.
@@ -15,11 +15,13 @@ What always holds:
 
 from __future__ import annotations
 
-import bisect
 import json
 import os
-from dataclasses import dataclass, field
-from itertools import chain
+from contextlib import closing
+from functools import partial
+from hashlib import sha256
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import IO, TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -38,12 +40,16 @@ from frontier.files import (
 )
 from frontier.model import slices_of
 from frontier.postcrawl.actions import Action, Pass, actions_of
+from frontier.postcrawl.apply import Revisits
 from frontier.postcrawl.manifest import (
     identity,
     place_of,
     require_current,
     stored_manifest,
 )
+from frontier.postcrawl.originals import Originals, Rewritten, note_of, place_of_note
+from frontier.postcrawl.removal import tombstone
+from frontier.postcrawl.restore import response
 from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.file_rotation import compress
 from frontier.warc.reader import (
@@ -54,16 +60,8 @@ from frontier.warc.reader import (
     Source,
     blocks_of,
     line_ends_at,
-    pulled_from,
 )
-from frontier.warc.remote_files import (
-    State,
-    is_here,
-    is_url,
-    open_file,
-    path_of,
-    state_of,
-)
+from frontier.warc.remote_files import is_url, open_file, path_of
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
@@ -73,71 +71,21 @@ if TYPE_CHECKING:
 
     from frontier.warc.records import Record
 
-SUFFIX = ".done.json"
-ORIGINALS = "originals"
-"""The subdirectory of the manifests of files that are only read."""
+    Make = Callable[[IO[bytes], list[Action]], Record | None]
+
 _END = b"\r\n\r\n"
 """What follows a record of ours that is not compressed."""
-_CHUNK = 1 << 26
 
 
-@dataclass
-class Rewritten:
-    """What became of one file; its note has the same."""
-
-    file: str
-    made: str
-    """Where it is now."""
-    wanted: str = ""
-    """`Pass.wanted` of its pass."""
-    replaced: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-    ends: str = ""
-    """Digest of the first and the last bytes of the new file."""
-    kept: list[str] = field(default_factory=list)
-    """Records that should have been replaced but are not, and why."""
-    kept_at: list[int] = field(default_factory=list)
-    """Offsets of these in the old file."""
-    moved: list[tuple[int, int]] = field(default_factory=list)
-    """Offsets in the old file, and by how many bytes all from there on has moved."""
-
-    def offset(self, old: int) -> int:
-        """Where the record at *old* of the old file is in the new one."""
-        index = bisect.bisect_right(self.moved, (old, 1 << 62)) - 1
-        return old + (self.moved[index][1] if index >= 0 else 0)
-
-
-def note_of(path: Path, directory: Path) -> Rewritten | None:
-    """The note of *path* in *directory*, if there is one."""
-    try:
-        facts = json.loads(_note_place(path, directory).read_bytes())
-        facts["moved"] = [tuple(each) for each in facts["moved"]]
-        return Rewritten(**facts)
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
-def is_made(note: Rewritten) -> bool:
-    """Whether the file of *note* is there and unchanged."""
-    try:
-        with open_input(note.made) as file:
-            return identity(file) == (note.bytes_after, note.ends)
-    except OSError:
-        return False
-
-
-def rewrite(
+def perform(
     todo: Pass,
     path: Path,
     out: Path,
-    make: Callable[[IO[bytes], list[Action]], Record | None],
-    progress: Callable[[int], None],
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Rewritten:
     """Write *path* to *out*, which may be *path*, unless that was done already.
 
-    *make* makes the new record that actions ask for, or none; if it cannot read what it
-    needs, the old record stays.
+    A record stays if what its new one needs cannot be read.
 
     Raises:
         StaleManifest: The file has changed since its manifest was made.
@@ -150,11 +98,13 @@ def rewrite(
         raise Unwritable(f"{out}: a file elsewhere is only read; name a directory")
     mode = mode_of_environment()
     make_directory(out.parent, mode)
+    actions = actions_of(todo.actions, os.fspath(path.absolute()))
+    wanted = sha256(json.dumps([todo.reason, actions]).encode()).hexdigest()
     with rewriting(out, mode) as new:
         made = note_of(path, todo.directory)
-        where = os.fspath(out), todo.wanted
+        where = os.fspath(out), wanted
         is_done = (
-            made is not None and (made.made, made.wanted) == where and is_made(made)
+            made is not None and (made.made, made.wanted) == where and _is_there(made)
         )
         is_in_place = out.resolve() == path.resolve()
         if made is not None and is_done and (not made.kept or is_in_place):
@@ -168,17 +118,47 @@ def rewrite(
             raise Unwritable(manifest.left_because[0])
         if out.exists() and not is_done and not is_in_place:
             raise FileTaken(str(out))
-        done = Rewritten(os.fspath(path), os.fspath(out), todo.wanted)
+        done = Rewritten(os.fspath(path), os.fspath(out), wanted)
         done.bytes_before = manifest.size
-        lines = _fill(todo, path, new, done, make, progress)
+        with closing(Originals(todo.directory)) as originals:
+            make = partial(_new_record, todo, originals, Revisits(originals))
+            captures = _fill(actions, path, new, done, make, progress)
+        lines = sorted(_lines(place_of(path, todo.directory), done, captures))
         beside = beside_of(out, None if is_url(os.fspath(path)) else path)
         with published(beside, mode) as file:
             file.writelines(lines)
         note = json.dumps(vars(done)).encode()
-        publish(_note_place(path, todo.directory), note, mode)
+        publish(place_of_note(path, todo.directory), note, mode)
         out.with_name(out.name + OPEN).replace(out)
     sync_directory(out.parent)
     return done
+
+
+def _is_there(note: Rewritten) -> bool:
+    """Whether the file of *note* is there and unchanged."""
+    try:
+        with open_input(note.made) as file:
+            return identity(file) == (note.bytes_after, note.ends)
+    except OSError:
+        return False
+
+
+def _new_record(
+    todo: Pass,
+    originals: Originals,
+    revisits: Revisits,
+    source: IO[bytes],
+    actions: list[Action],
+) -> Record | None:
+    """The record that *actions* ask for; ``None`` to drop the old one."""
+    one = actions[0]
+    if one.do == "revisit":
+        return revisits.of(source, one)
+    if one.do == "restore":
+        return response(source, actions, originals)
+    if one.do == "tombstone":
+        return tombstone(source, one, todo.reason)
+    return None
 
 
 def _packing(
@@ -196,34 +176,30 @@ def _packing(
 
 
 def _fill(
-    todo: Pass,
+    actions: list[Action],
     path: Path,
     new: FileIO,
     done: Rewritten,
-    make: Callable[[IO[bytes], list[Action]], Record | None],
+    make: Make,
     progress: Callable[[int], None],
-) -> list[bytes]:
-    """Write the records to *new*; return the lines of its index."""
+) -> dict[int, Capture | None]:
+    """Write the records to *new*; return what an index says of those that are new."""
     captures: dict[int, Capture | None] = {}
-    with (
-        open_file(path) as source,
-        open(new.fileno(), "w+b", closefd=False) as target,
-    ):
+    with open_file(path) as source, open(new.fileno(), "wb", closefd=False) as target:
         pack, is_plain = _packing(source, path)
         at = end = 0  # of the old file, and of the new one
-        for actions in actions_of(todo.actions, os.fspath(path.absolute())):
-            place = actions[0]
-            offset = place.record_offset
+        for offset, some in groupby(actions, attrgetter("record_offset")):
+            of_record = list(some)
             try:
-                record = make(source, actions)
+                record = make(source, of_record)
             except (BadWarc, StaleManifest, OSError, ValueError) as error:
-                where = f"{place.file}: the record at byte {offset:,}"
+                where = f"{done.file}: the record at byte {offset:,}"
                 done.kept.append(f"{where} stays as it is: {error}")
                 done.kept_at.append(offset)
                 continue
             _copy(source, target, at, offset)
             start = end = end + offset - at
-            at = offset + place.record_length
+            at = offset + of_record[0].record_length
             for part in pack(record) if record is not None else ():
                 target.write(part)
                 end += len(part)
@@ -237,10 +213,19 @@ def _fill(
             progress(at)
         _copy(source, target, at, done.bytes_before)
         target.flush()
-        os.fsync(target.fileno())
-        done.bytes_after, done.ends = identity(target)
+        os.fsync(new.fileno())
+        done.bytes_after, done.ends = identity(new)
         progress(done.bytes_before)
-    return sorted(_lines(place_of(path, todo.directory), done, captures))
+    return captures
+
+
+def _copy(source: IO[bytes], target: IO[bytes], start: int, end: int) -> None:
+    """Copy bytes of *source*."""
+    for block in blocks_of(source, start, end - start):
+        target.write(block)
+        start += len(block)
+    if start < end:
+        raise OSError(f"a file has become shorter, at byte {start:,}")
 
 
 def _capture(
@@ -275,89 +260,3 @@ def _lines(
                     asked = GET if is_get else parse(line.encode()).asked
                     title = None if asked.method else capture.title
                     yield capture._replace(asked=asked, title=title).encode()
-
-
-def _copy(source: IO[bytes], target: IO[bytes], start: int, end: int) -> None:
-    """Copy bytes of *source*, by the kernel if it is a file on this machine."""
-    target.flush()
-    if not is_here(source):
-        target.writelines(blocks_of(source, start, end - start))
-        return
-    while start < end:
-        size = min(end - start, _CHUNK)
-        count = os.sendfile(target.fileno(), source.fileno(), start, size)
-        if not count:
-            raise OSError(f"a file has become shorter, at byte {start:,}")
-        start += count
-    target.seek(0, os.SEEK_END)
-
-
-def _note_place(path: Path, directory: Path) -> Path:
-    place = place_of(path, directory)
-    return place.with_name(place.name.partition(".manifest")[0] + SUFFIX)
-
-
-class Originals:
-    """Opens the files of originals, even those that are rewritten meanwhile.
-
-    The last one stays open: mostly the next original is there, too.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        """*directory* has the manifests, and the notes of what was done."""
-        self._directory = directory
-        self._looked: dict[str, tuple[State, Rewritten | None]] = {}
-        """For each file, its i-node, size and time when it was last checked, and its
-        note."""
-        self._last: tuple[str, IO[bytes]] | None = None
-
-    def close(self) -> None:
-        """Close the last file."""
-        if self._last is not None:
-            self._last[1].close()
-            self._last = None
-
-    def record(self, action: Action) -> Found:
-        """The original of *action*.
-
-        Raises:
-            StaleManifest: The file is neither as it was nor as it was rewritten.
-            BadWarc: There is no such record.
-            OSError: The file cannot be read.
-        """
-        file, offset = action.original_file, action.original_offset
-        if self._last is None or self._last[0] != file:
-            self.close()
-            self._last = file, open_file(file)
-        stream = self._last[1]
-        state = state_of(stream)
-        looked = self._looked.get(file)
-        if looked is None or looked[0] != state:
-            looked = self._looked[file] = state, self._note(stream, path_of(file))
-        if looked[1] is not None:
-            offset = looked[1].offset(offset)
-        return record_at(stream, file, offset, action.original_id)
-
-    def _note(self, stream: IO[bytes], path: Path) -> Rewritten | None:
-        """The note of *path*, or ``None`` if the file is still as it was."""
-        found = identity(stream)
-        for directory in (self._directory, self._directory / ORIGINALS):
-            manifest = stored_manifest(place_of(path, directory))
-            if manifest is not None and (manifest.size, manifest.ends) == found:
-                return None
-        note = note_of(path, self._directory)
-        if note is None or (note.bytes_after, note.ends) != found:
-            raise StaleManifest(os.fspath(path))
-        return note
-
-
-def record_at(stream: IO[bytes], name: str, offset: int, record_id: str) -> Found:
-    """The record at *offset* of *stream*, with its block to be read.
-
-    Raises:
-        BadWarc: There is none, or it does not have *record_id*.
-    """
-    found = next(pulled_from(stream, name, offset), None)
-    if found is None or found.headers.get("warc-record-id") != record_id:
-        raise BadWarc(name, offset, f"not the record {record_id}")
-    return found

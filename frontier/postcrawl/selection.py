@@ -13,10 +13,7 @@ other records that have the URL and the date of a capture in it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict
-from hashlib import sha256
 from pathlib import Path
 
 from frontier.cdx.lines import LINE_LIMIT, read_line
@@ -62,14 +59,6 @@ class Selection:
             said.append(f"(url, {moment}) IN (FROM listed)")
         return "(" + " AND ".join(said) + ")"
 
-    def fact(self) -> str:
-        """A digest that tells this selection from others."""
-        facts = {
-            name: sorted(value) if isinstance(value, frozenset) else value
-            for name, value in asdict(self).items()
-        }
-        return sha256(json.dumps(facts).encode()).hexdigest()
-
 
 def listed(path: Path) -> frozenset[tuple[str, str]]:
     """URL and date of the captures that the CDXJ file *path* lists.
@@ -114,6 +103,4 @@ def extracting(
                 where = f"{file}: the revisit at byte {offset:,}"
                 missing(f"{where} names no capture by URL and date")
         engine.write_by_file(query("extract").format(selected=selected), place)
-        names = engine.rows("SELECT DISTINCT url, date FROM needed ORDER BY ALL")
-        needed = sha256(repr(list(names)).encode()).hexdigest()
-    return Pass(directory, place, f"extract {selection.fact()} {needed}")
+    return Pass(directory, place)

@@ -7,8 +7,8 @@ import pytest
 from frontier.cdx.lines import captures_in
 from frontier.dedupe.revisit_policy import Policy
 from frontier.postcrawl.manifest import Options, make
-from frontier.postcrawl.one_pass import perform
 from frontier.postcrawl.plan import applying, make_plan
+from frontier.postcrawl.rewriting import perform
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.reader import records_in
 from tests.postcrawl.conftest import PAGE

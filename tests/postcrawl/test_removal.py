@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import in_hex
-from frontier.postcrawl import one_pass
+from frontier.postcrawl import rewriting
 from frontier.warc.records import RULES_URN
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import (
@@ -192,7 +192,7 @@ def test_file_damaged_during_a_removal_stops_it(collection, monkeypatch, how):
     """It is damaged while others' revisits become responses."""
     one = collection / "one.warc.gz"
 
-    perform = one_pass.perform
+    perform = rewriting.perform
 
     def damaging(*given, **more):
         done = perform(*given, **more)
@@ -202,7 +202,7 @@ def test_file_damaged_during_a_removal_stops_it(collection, monkeypatch, how):
             one.write_bytes(one.read_bytes()[:-20])
         return done
 
-    monkeypatch.setattr(one_pass, "perform", damaging)
+    monkeypatch.setattr(rewriting, "perform", damaging)
 
     done = run(
         "remove",

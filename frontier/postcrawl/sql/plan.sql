@@ -76,8 +76,8 @@ WITH unnamed AS (
     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 )
 SELECT file, record_offset, record_length, record_id, 'revisit' AS do, url, date,
-  payload_length, payload_digest, copy, original_file, original_offset, original_id, original_url,
-  original_date
+  payload_length, payload_digest, copy, original_file, original_offset, original_id,
+  original_url, original_date, 1 AS nth
 FROM ranked
 WHERE copy > 1 AND NOT stays AND NOT original_is_ambiguous
   AND NOT (url = original_url AND captured_s = original_s)

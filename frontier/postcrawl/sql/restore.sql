@@ -61,7 +61,7 @@ WITH RECURSIVE wanted AS (
   QUALIFY way = min(way) OVER (PARTITION BY of_file, of_offset)
 )
 SELECT w.file, w.record_offset, w.record_length, w.record_id, 'restore' AS do,
-  coalesce(b.file, '') AS original_file,
+  '' AS payload_digest, coalesce(b.file, '') AS original_file,
   coalesce(b.record_offset, 0) AS original_offset,
   coalesce(b.record_id, '') AS original_id, '' AS original_url, '' AS original_date,
   row_number() OVER (PARTITION BY w.file, w.record_offset
