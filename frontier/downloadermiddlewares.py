@@ -35,8 +35,9 @@ from frontier.model import Attempt, Exchange, Unmodified
 from frontier.node.imported import Imported
 from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import (
+    beginning_of,
     meta_refresh_of,
-    use_own_url,
+    use_base,
 )
 from frontier.session.session import URL_SHOWN, OfCrawler, one_message, session_of
 from frontier.urls.partition import DOWNLOAD_SLOT, queue_key
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 START = 4_096
-"""Characters at the start of a page in which Scrapy looks for its base."""
+"""Characters at the start of a page in which Scrapy looks for its base and refresh."""
 ACCEPTS_NONE = "frontier_archived_only"
 """Key of ``meta``, and attribute of a spider: a response may lack its body."""
 HTTP = ("http://", "https://")
@@ -143,19 +144,27 @@ class MetaRefreshMiddleware(OfCrawler):
         self, request: Request, response: Response
     ) -> Request | Response:
         """Follow a refresh of *response*, if there is one that can be followed."""
-        if isinstance(response, TextResponse) and (
-            isinstance(response, HtmlResponse) or b"<base" in response.body[:START]
-        ):
+        if not isinstance(response, TextResponse):
+            return response
+        start = beginning_of(response)
+        is_cut = start is not response
+        is_html = isinstance(response, HtmlResponse)
+        if is_cut or is_html or b"<base" in response.body[:START]:
             try:
-                get_base_url(response)
+                base = get_base_url(start)
             except ValueError as error:
-                use_own_url(response)
+                base = response.url
+                use_base(start, base)
                 self._tell(request, error)
+            if is_cut:
+                use_base(response, base)
         if self._scrapys is not None:
             try:
-                return self._scrapys.process_response(request, response)
+                made = self._scrapys.process_response(request, start)
             except ValueError as error:
                 self._tell(request, error)
+            else:
+                return response if made is start else made
         return response
 
     def _tell(self, request: Request, error: ValueError) -> None:

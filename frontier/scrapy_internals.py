@@ -339,9 +339,33 @@ def meta_refresh_of(crawler: Crawler) -> ScrapysMetaRefreshMiddleware | None:
         return None
 
 
-def use_own_url(response: TextResponse) -> None:
-    """Resolve links of *response* against its own URL, whatever its base says."""
-    _baseurl_cache[response] = response.url
+MOST_DECODED = 10_485_760
+"""The most bytes of a page by which its encoding is told, unless it declares one."""
+
+
+def beginning_of(response: TextResponse) -> TextResponse:
+    """*response*; or, if it is large, its beginning, by which its encoding is told.
+
+    Scrapy decodes all of a body for that, and keeps the text: a small page that unpacks
+    to a gigabyte would take up to five more.
+    """
+    if len(response.body) <= MOST_DECODED:
+        return response
+    start = type(
+        response
+    )(  # `replace` would ask for the encoding of the whole
+        response.url,
+        headers=response.headers,
+        body=response.body[:MOST_DECODED],
+        encoding=response._encoding,
+    )
+    response._cached_benc = start.encoding
+    return start
+
+
+def use_base(response: TextResponse, url: str) -> None:
+    """Resolve links of *response* against *url*, whatever it says itself."""
+    _baseurl_cache[response] = url
 
 
 class BaseRobots(ScrapysRobotsTxtMiddleware):

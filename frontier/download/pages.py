@@ -22,7 +22,7 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 from frontier.errors import WorkerFailed
 from frontier.requests.left_out import LeftOut
 from frontier.session.session import session_of
-from frontier.urls.links import PageCut, read_links
+from frontier.urls.links import TREE_FACTOR, PageCut, read_links
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -72,6 +72,7 @@ class Document:
                     for url in self._links_in(part):
                         yield url
                 return
+        most = self._session.config.worker_max_bytes // TREE_FACTOR
         given = {
             "url": response.url,
             "encoding": response.encoding,
@@ -80,7 +81,8 @@ class Document:
         }
         try:
             workers = self._session.workers
-            async for part in workers.run("links", response.body, given):
+            start = response.body[: most + 1]  # so that it tells of the rest
+            async for part in workers.run("links", start, given):
                 for url in self._links_in(part):
                     yield url
                 await self._session.let_store()

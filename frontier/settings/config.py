@@ -545,7 +545,7 @@ class Config:
     files in `FRONTIER_WARC_DIR` ([WACZ](wacz.md)). The WARC files stay."""
     worker_max_bytes: int = _setting(512_000_000, whole(10**8, 10**13))
     """How much memory, as address space, each worker process may have. A page takes 12
-    to 40 times its size, so only the first fortieth of this, 12.8 MB, is read for
+    to 50 times its size, so only the first fiftieth of this, 10.24 MB, is read for
     links; the request of a larger page is a dead letter."""
     worker_seconds: float = _setting(10.0, duration(LEAST_SECONDS, 3600.0))
     """How much CPU time a worker process has for one document, after which it is

@@ -32,7 +32,7 @@ from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules, Statistics
 from frontier.dedupe.url_history import History, last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
 from frontier.model import Exchange, Original, Outlinks, Stored, frozen
-from frontier.warc.content_coding import decoded
+from frontier.warc.content_coding import LIMIT, decoded
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
@@ -164,17 +164,23 @@ class BatchWriter:
         Raises:
             WriterStopped: The disk or the index failed and *stopping* is set.
         """
-        if not exchanges:
-            return []
+        done: list[Stored] = []
+        while len(done) < len(exchanges):
+            done += self._write_some(exchanges[len(done) :])
+        return done
+
+    def _write_some(self, exchanges: Sequence[Exchange]) -> list[Stored]:
+        """Store the first of *exchanges*: no more than unpack to some `LIMIT` bytes."""
         rules, decode = self._config.rules, self._config.decode
-        items = [
-            rules.weigh(decoded(x) if decode or x.made is not None else x)
-            for x in exchanges
-        ]
+        items: list[Item] = []
+        size = 0
+        while len(items) < len(exchanges) and size < LIMIT:
+            x = exchanges[len(items)]
+            items.append(rules.weigh(decoded(x) if decode or x.made is not None else x))
+            size += len(items[-1].exchange.response_body)
         known = self._lookup(items)
         known |= self._ask_servers(items, known)
         stored: list[Stored] = []
-        size = sum(len(x.exchange.response_body) for x in items)
         self._on_disk(size, lambda: self._append(items, known, stored))
         self._add(items, stored)
         self._count(items, stored)

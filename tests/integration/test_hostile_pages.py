@@ -2,6 +2,10 @@
 
 import gzip
 import json
+import re
+from pathlib import Path
+
+from conftest import says
 
 from tests.rawsite import RawSite, answer, page
 
@@ -62,3 +66,25 @@ def test_hostile_pages_are_read_and_too_costly_ones_are_dead_letters(cluster):
     )
     assert b"WARC-Target-URI: %b" % site.url("/much").encode() in records
     assert TOO_MUCH in records
+
+
+def peak_of(node):
+    """The most bytes of memory that the process has had."""
+    status = Path(f"/proc/{node.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+
+
+def test_a_page_that_unpacks_to_much_is_in_memory_once_and_its_start_is_read(cluster):
+    start = '<title>\N{SNAIL}</title><a href="/read">x</a>'.encode()
+    much = start + b"x" * 100_000_000  # five bytes for each, as text
+    kinds = ("Content-Type: text/html", "Content-Encoding: gzip")
+    site = RawSite({"/much": answer(gzip.compress(much, 1), *kinds), "/read": page()})
+    node = cluster.start("node-1", "-a", f"seeds={site.url('/much')}")
+    cluster.join()
+    before = peak_of(node)
+    says(cluster, "only its first 10,240,000 bytes are read for links")
+    grown = peak_of(node) - before
+
+    assert cluster.wait() == [0]
+    assert grown < 1.6 * len(much)
+    assert "/read" in site.requests

@@ -63,6 +63,17 @@ def kinds(tmp_path, name=NAME):
     return [kind for kind, *_ in read_warcio(tmp_path / name)][1:]
 
 
+def test_no_more_is_unpacked_at_a_time_than_fits_into_memory(
+    new_batches, index, monkeypatch
+):
+    monkeypatch.setattr("frontier.warc.batch.LIMIT", 1000)
+    stored = new_batches().write([an_exchange(n, b"%d" % n * 600) for n in range(5)])
+
+    assert len({each.offset for each in stored}) == 5
+    lookups = [step[1] for step in index.log if step[0] == "lookup"]
+    assert [*map(len, lookups)] == [2, 2, 1]
+
+
 def test_a_digest_is_indexed_after_its_response_is_on_disk(batches, index, fsyncs):
     batches.write([an_exchange(0, b"a"), an_exchange(1, b"b")])
 
