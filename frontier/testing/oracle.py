@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import asdict
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
@@ -183,18 +183,3 @@ class RequestLog:
     def repeated(self) -> Counter[str]:
         """What was fetched more than once, and how often."""
         return Counter({url: n for url, n in self.fetched().items() if n > 1})
-
-    def overlaps(self) -> list[tuple[Entry, Entry]]:
-        """The pairs of requests to one host, by two nodes, at the same time.
-
-        All requests count: those for robots.txt, those that were aborted, and
-        those without a node, which are taken as one more node's. Intervals
-        that merely touch do not overlap. The earlier one of a pair is first.
-        """
-        found: list[tuple[Entry, Entry]] = []
-        running: defaultdict[str, list[Entry]] = defaultdict(list)
-        for entry in sorted(self.entries, key=lambda entry: entry.start):
-            still = [e for e in running[entry.host] if e.end > entry.start]
-            found += [(e, entry) for e in still if e.node != entry.node]
-            running[entry.host] = [*still, entry]
-        return found

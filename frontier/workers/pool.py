@@ -72,11 +72,6 @@ class WorkerPool:
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    @property
-    def pids(self) -> list[int]:
-        """The ids of the processes, working or idle."""
-        return sorted(worker.pid for worker in self._all)
-
     async def run(
         self, job: str, content: bytes, arguments: Mapping[str, Any]
     ) -> AsyncIterator[Any]:

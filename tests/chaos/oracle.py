@@ -96,6 +96,21 @@ def extra_fetches(facts):
     )
 
 
+def overlaps(log):
+    """The pairs of requests to one host, by two nodes, at the same time.
+
+    All requests count: those for robots.txt, those that were aborted, and those without
+    a node, which are taken as one more node's. Intervals that merely touch do not
+    overlap. The earlier one of a pair is first.
+    """
+    found, running = [], defaultdict(list)
+    for entry in sorted(log.entries, key=lambda entry: entry.start):
+        still = [e for e in running[entry.host] if e.end > entry.start]
+        found += [(e, entry) for e in still if e.node != entry.node]
+        running[entry.host] = [*still, entry]
+    return found
+
+
 def hasty(log, delay):
     """Successive requests to one host by two nodes, less than *delay* apart.
 
@@ -145,7 +160,7 @@ def _fetched(facts):
 
 
 def _polite(facts):
-    for before, after in facts.log.overlaps():
+    for before, after in overlaps(facts.log):
         yield Wrong.OVERLAP, f"{_span(before)} and {_span(after)}"
     for before, after in hasty(facts.log, facts.delay - facts.slack):
         yield Wrong.HASTE, f"{_span(before)} and {_span(after)}"

@@ -116,6 +116,13 @@ def test_two_nodes_at_one_host_at_the_same_time():
     assert found(late) == [Wrong.OVERLAP]
 
 
+def test_a_request_without_a_node_is_one_more_nodes():
+    unknown = entry(3.05, "/robots.txt", node=None)
+
+    assert found(unknown) == [Wrong.OVERLAP]
+    assert found(entry(3.05, "/robots.txt", node="x", host="h:2")) == []
+
+
 @pytest.mark.parametrize(("start", "wrong"), [(3.2, [Wrong.HASTE]), (3.45, [])])
 def test_two_nodes_within_the_delay_of_a_host(start, wrong):
     assert found(entry(start, "/robots.txt", node="x")) == wrong

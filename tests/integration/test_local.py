@@ -11,6 +11,7 @@ import pytest
 from conftest import DEADLINE, HELD, until
 
 from frontier.status.snapshot import snapshot
+from tests.chaos.oracle import overlaps
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, answer, page
 
@@ -91,7 +92,7 @@ def crawl(serve, cluster, project):
             """The log, in which nothing is missing and hosts had one node at a time."""
             log = self.server.requests()
             assert log.fetched().keys() == self.server.expected
-            assert log.overlaps() == []
+            assert overlaps(log) == []
             seen = snapshot(cluster.store, "frontier", "local-1")
             assert (seen.state, seen.queue.dead) == ("finished", 0)
             return log

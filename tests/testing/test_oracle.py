@@ -54,30 +54,3 @@ def test_fetches_are_counted_by_url():
     assert log.repeated() == {a: 2}
     assert log.aborted() == {c: 1}
     assert log.missing({a, c, d}) == {c, d}
-
-
-def test_overlaps_are_found():
-    long = entry(1.0, 9.0, "a")
-    inside = entry(2.0, 3.0, "b")
-    later = entry(4.0, 10.0, "c")
-
-    found = RequestLog([inside, long, later]).overlaps()  # in the order of their ends
-
-    assert found == [(long, inside), (long, later)]
-
-
-@pytest.mark.parametrize(
-    "second",
-    [
-        pytest.param(entry(1.5, 3.0, "a"), id="one node"),
-        pytest.param(entry(1.5, 3.0, "b", host="h:2"), id="two hosts"),
-        pytest.param(entry(2.0, 3.0, "b"), id="touching"),
-        pytest.param(entry(2.5, 3.0, "b"), id="apart"),
-    ],
-)
-def test_requests_do_not_overlap(second):
-    assert RequestLog([entry(1.0, 2.0, "a"), second]).overlaps() == []
-
-
-def test_a_request_without_a_node_overlaps_those_of_nodes():
-    assert len(RequestLog([entry(1, 3), entry(2, 4, None)]).overlaps()) == 1
