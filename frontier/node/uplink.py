@@ -48,8 +48,6 @@ SEVERAL = 3
 know of before it pauses."""
 LATELY = 60.0
 """Seconds for which a host counts as asked lately."""
-MOST = 10_000
-"""The most hosts remembered as asked lately."""
 KEPT = 8
 """Hosts that have answered and are remembered for probes."""
 ASKED = 3
@@ -108,8 +106,7 @@ class Uplink(Part):
         self._note(target.origin, now)
         self._silent_since = min(self._silent_since, now)
         self._failures += 1
-        if len(self._silent) < MOST:
-            self._silent[target.origin] = target
+        self._silent[target.origin] = target
         is_most = 2 * len(self._silent) >= len(self._asked)
         is_doubtful = is_most and self._failures >= SEVERAL
         if is_doubtful and not self.waits and now >= self._trusted_until:
@@ -123,7 +120,7 @@ class Uplink(Part):
         asked = self._asked
         asked[origin] = now
         asked.move_to_end(origin)
-        while len(asked) > MOST or next(iter(asked.values())) < now - LATELY:
+        while next(iter(asked.values())) < now - LATELY:
             asked.popitem(last=False)
 
     @override

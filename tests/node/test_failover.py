@@ -1,6 +1,8 @@
 """A server that starts again from an old snapshot: it has gone back in time."""
 
+import asyncio
 import contextlib
+import signal
 
 import pytest
 
@@ -8,7 +10,7 @@ from frontier.errors import StoreUnavailable
 from frontier.node.context import Part
 from frontier.queue.push import FORCE
 from frontier.store.client import Call
-from tests.topologies import Process, free_ports, until as wait_until
+from tests.topologies import Process, SentinelServers, free_ports, until as wait_until
 
 pytestmark = pytest.mark.one_server("it starts again from a snapshot of its own")
 
@@ -21,10 +23,13 @@ URLS = [b"https://a.example/%d" % n for n in range(6)]
 class Heard(Part):
     """Counts how often the node started over."""
 
-    times = 0
+    times = replacements = 0
 
     def went_back(self):
         self.times += 1
+
+    def replaced(self):
+        self.replacements += 1
 
 
 def compare(parts):
@@ -162,3 +167,19 @@ async def test_a_primary_that_was_a_replica_for_a_while_is_another(
     await node.outbox.flush()
     items = await node.items(PARTITION)
     assert b"0" + URLS[1] in items
+
+
+async def test_parts_of_a_node_hear_of_a_primary_that_sentinel_has_replaced(
+    new_node, stack, until
+):
+    servers = SentinelServers()
+    stack.callback(servers.remove)
+    await asyncio.to_thread(servers.start)
+    node = new_node(servers, "a", node_parts=(f"{__name__}.Heard",))
+    await node.open()
+    servers.primary.signal(signal.SIGSTOP)
+    await asyncio.to_thread(servers.promote)
+
+    await until(lambda: node.parts[Heard].replacements, "word of it")
+    servers.primary.signal(signal.SIGCONT)
+    await node.close()

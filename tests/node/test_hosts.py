@@ -9,6 +9,7 @@ import pytest
 
 from frontier.errors import ConfigurationError, KeyDamaged
 from frontier.queue.hosts import failed, read
+from frontier.queue.purge import WINDOW
 from frontier.queue.reserve import HostsUnread
 from frontier.settings.config import Config
 from frontier.urls.partition import partition_of, shards_of
@@ -144,6 +145,20 @@ async def test_host_record_lost_in_a_failover_is_stored_again(node_of, db, crawl
     await node.hosts.leaving()
     now = int(db("TIME")[0])
     assert 40 < read(db("HGET", key, HOST)).until - now < 1000
+
+
+async def test_request_sent_without_a_delay_writes_no_host_record(
+    holder, until, db, crawl
+):
+    node, key = await holder(HOST), crawl.partition(0).hosts
+    (sent,) = await taken(node, until, 1)
+    refuse(node)
+    await node.hosts.leaving()
+    db("DEL", key)
+    node.inbox.sent(sent, 0.0, 0.0)
+
+    await node.hosts.leaving()
+    assert not db("EXISTS", key)
 
 
 async def test_host_is_set_aside_only_after_unreachable_failures_in_a_row(node_of):
@@ -372,17 +387,18 @@ async def fetch(node, until, *, pages=1, size=100, most=1000):
 
 
 async def test_a_host_has_its_pages_and_the_others_theirs(quotas, until, caplog):
-    urls = [*of("a.example", 30), *of("b.example", 5)]
+    urls = [*of("a.example", 30 + WINDOW), *of("b.example", 5)]
     node = await quotas(urls, (10, 0))
     fetched = await fetch(node, until)
 
-    assert sorted(fetched) == sorted(url for url, _ in urls[:10] + urls[30:])
+    assert sorted(fetched) == sorted(url for url, _ in urls[:10] + urls[-5:])
     scan = await node.scan(0)
-    assert (scan.ready, scan.reserved, scan.acked, scan.skipped) == (0, 0, 15, 20)
+    assert (scan.ready, scan.reserved, scan.acked) == (0, 0, 15)
+    assert scan.skipped == 20 + WINDOW
     with caplog.at_level(logging.WARNING):
         node.hosts.tell()
-    assert "20 requests of 1 hosts were not sent" in caplog.text
-    assert "(a.example 20)" in caplog.text
+    assert f"{20 + WINDOW} requests of 1 hosts were not sent" in caplog.text
+    assert f"(a.example {20 + WINDOW:,})" in caplog.text
 
 
 async def test_reservations_do_not_exceed_the_page_quota_of_a_host(quotas, until):

@@ -102,6 +102,18 @@ def test_two_damaged_counts_are_reset_and_reported(damaged, counts, left):
     assert (scan.pushed, scan.acked, scan.skipped) == left
 
 
+@pytest.mark.parametrize(("field", "value"), [("born", "f" * 16), ("pushed", "abc")])
+def test_damaged_counts_of_a_partition_with_nothing_else_are_found(
+    damaged, field, value
+):
+    name = damaged.keys.partition(1).counts
+    damaged.db("HSET", name, "born", BORN, field, value)
+    damaged.run()
+
+    assert damaged.db("HGET", name, "born") == BORN.encode()
+    assert damaged.db("HGET", name, field) != value.encode()
+
+
 def test_counts_key_of_another_type_is_reset_and_reported(damaged, db):
     db("SET", damaged.part.counts, "abc")
     done = damaged.run()

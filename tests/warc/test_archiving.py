@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from frontier.node import archiving
 from frontier.node.archiving import Archive
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
@@ -72,3 +73,20 @@ def test_captures_of_a_node_are_counted_once(blocking, db, keys_of, unique, tmp_
     assert len(list(tmp_path.glob("*.cdxj"))) == 1
     counts = keys_of(unique).counts("one")
     assert db("HMGET", counts, "totalUrls", "dupeUrls") == [b"2", b"1"]
+
+
+async def test_archive_that_was_full_has_its_owner_look_again_once(
+    blocking, unique, tmp_path, until, monkeypatch
+):
+    settings = {"FRONTIER_COLLECTION": unique, "FRONTIER_WARC_DIR": str(tmp_path)}
+    config = Config.from_settings(settings)
+    archive, told = Archive(config, blocking(), "one", settings), []
+    archive.on_room = lambda: told.append(archive.room())
+    monkeypatch.setattr(archiving, "DISK_DELAY", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(archiving, "BACKLOG", -1)
+        assert [archive.room(), archive.room()] == [False, False]
+
+    await until(lambda: told)
+    assert told == [True]
+    await archive.close()
