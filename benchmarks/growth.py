@@ -47,7 +47,6 @@ HOSTS, PAGES = 20_000, 3
 CHUNK = 10_000
 ITEM = b"0" + b"x" * 99
 """A queued URL; what is in it does not matter to the store."""
-DAY_MS = 86_400_000
 SLOW_US = 100
 """Microseconds; shorter calls are not in the slow log."""
 ROUNDS = 3

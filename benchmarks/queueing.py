@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from benchmarks.harness import Options
     from benchmarks.server import Server
+    from frontier.store.keys import PartitionKeys
 
 HOSTS = 100
 LENGTH = 70
@@ -160,7 +161,7 @@ def _scripts(server: Server) -> dict[str, float]:
     asyncio.run(push())
     store = BlockingStore.from_settings({"REDIS_URL": server.url})
     keys = CrawlKeys("frontier", "bench").partition(0)
-    first = _acquire(store, keys)
+    first = acquire(store, keys)
     names = client.zrange(keys.queues, 0, -1)
     found: list[Any] = []
     while len(found) < DEEP:
@@ -172,7 +173,7 @@ def _scripts(server: Server) -> dict[str, float]:
     store.run(ack_calls(keys, first, acked))
     note("queue_ack")
     client.delete(keys.lease)
-    second = _acquire(store, keys)
+    second = acquire(store, keys)
     note("lease_acquire")
     found = entries_in(store.call(list_reserved(keys)))
     entries = [(one.id, one.queue) for one in found]
@@ -183,8 +184,7 @@ def _scripts(server: Server) -> dict[str, float]:
     return longest
 
 
-def _acquire(store: BlockingStore, keys: Any) -> Lease:
-    from frontier.model import Lease
-
+def acquire(store: BlockingStore, keys: PartitionKeys, number: int = 0) -> Lease:
+    """Take the partition *number*, whose keys are *keys*."""
     _, _, token, *_ = store.call(acquire_call(keys, "bench"))
-    return Lease(0, int(token))
+    return Lease(number, int(token))

@@ -6,18 +6,29 @@ the time has come they are made ready and reserved, as nodes do it.
 
 The gain is simulated: a site whose pages change at Zipf-like rates is visited by an
 adaptive schedule, and by a fixed one with as many visits.
+
+The delay is that of two real nodes: one visits pages again, one follows feeds, each
+every `WAIT` seconds.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import statistics
+import subprocess
+import sys
+import tempfile
 import time
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.harness import Figures, Report, environment
 from benchmarks.memory import emptied, settled
+from benchmarks.queueing import acquire
 from benchmarks.server import ServerTime
 from benchmarks.visits import (
     DAY,
@@ -26,7 +37,6 @@ from benchmarks.visits import (
     simulate,
     zipf_rates,
 )
-from frontier.cluster.lease import acquire_call
 from frontier.model import Lease, Order
 from frontier.queue.due import PART, due_call, moved
 from frontier.queue.item import RECRAWL, encode
@@ -34,8 +44,12 @@ from frontier.queue.push import FORCE, Push, push_plan, pushed
 from frontier.queue.reserve import reserve_call, reserved
 from frontier.recrawl.schedule import DIGEST_BYTES, Mark, Schedule, State
 from frontier.seen.config import SeenConfig, SeenLayout, joined
-from frontier.store.client import BlockingStore, Call
+from frontier.store.calls import milliseconds
+from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys
+from frontier.testing.oracle import Entry
+from frontier.testing.server import SiteServer
+from frontier.testing.site import Site
 from frontier.urls.partition import partition_of
 
 if TYPE_CHECKING:
@@ -89,11 +103,8 @@ def run(server: Server, options: Options) -> Report:
     figures = Figures()
     figures.add("schedule", _costs(server, sizes))
     _freshness(figures, sizes.pages)
-    ratios = {
-        **{
-            name: figures.value("schedule", name)
-            for name in ("due_per_s", "server_us_per_due", "bytes_per_scheduled")
-        },
+    figures.add("schedule", _delays(server))
+    ratios = figures.results()["schedule"] | {
         "freshness_adaptive_vs_fixed": figures.ratio(
             ("adaptive", "versions_captured"), ("fixed", "versions_captured")
         ),
@@ -121,12 +132,57 @@ def _freshness(figures: Figures, pages: int) -> None:
         figures.add("best", {"versions_captured": best_captured(rates, pace)})
 
 
+WAIT, UNTIL, HOSTS = 5, 22, 10
+"""Seconds between two visits, and until the last; sites."""
+
+
+def _delays(server: Server) -> dict[str, float]:
+    """How much later than its wait a URL is asked for again, over that wait: the mean.
+
+    The first visit is left out, as what is made by a start waits for the rest of it.
+    """
+    server.empty()
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        feeds, log = Path(directory, "feeds.toml"), Path(directory, "log")
+        with SiteServer(Site(hosts=HOSTS, published=2), log=log) as site:
+            bases = site.site.bases
+            feed = '[[site]]\nname = "{0}"\nwait = {1}\nfeeds = ["{0}/feed/rss.xml"]\n'
+            feeds.write_text("".join(feed.format(one, WAIT) for one in bases))
+            seeds = ",".join(f"{one}/files/report.pdf" for one in bases)
+            always = (
+                f"-m scrapy crawl -s REDIS_URL={server.url} -s DOWNLOAD_DELAY=0 "
+                f"-s FRONTIER_WARC_ENABLED=0 -s FRONTIER_RECRAWL_UNTIL={UNTIL} "
+            )
+            pages = f"site -a seeds={seeds} -s FRONTIER_RECRAWL=fixed "
+            nodes = [
+                subprocess.Popen(
+                    [sys.executable, *(always + more).split()],
+                    stderr=subprocess.DEVNULL,
+                )
+                for more in (
+                    f"{pages} -s FRONTIER_RECRAWL_INTERVAL={WAIT}",
+                    f"feeds -a feeds={feeds}",
+                )
+            ]
+            codes = [node.wait() for node in nodes]
+        if any(codes):
+            raise AssertionError(f"a node ended with {max(codes)}")
+        times = defaultdict(list)
+        for entry in map(Entry.from_line, log.read_text().splitlines()):
+            times[entry.url].append(entry.start)
+    late: dict[str, list[float]] = defaultdict(list)
+    for url, at in times.items():
+        kind = "feeds" if "/feed/" in url else "pages"
+        late[kind] += [(b - a) / WAIT - 1 for a, b in pairwise(at[1:])]
+    return {f"delay_over_wait_{k}": statistics.mean(v) for k, v in late.items()}
+
+
 def _costs(server: Server, sizes: Sizes) -> dict[str, float]:
     """What URLs cost while they wait, and when they are due."""
     before = emptied(server)
     store = BlockingStore.from_settings({"REDIS_URL": server.url})
     keys = CrawlKeys("frontier", "bench")
-    soon = _server_ms(store) + sizes.seconds * 1000
+    soon = milliseconds(store.command("TIME")) + sizes.seconds * 1000
     begin, length = time.perf_counter(), 0
     for partition, pushes in _batches(sizes, soon):
         plan = push_plan(keys.partition(partition), TIERS, SeenLayout(), pushes)
@@ -136,11 +192,11 @@ def _costs(server: Server, sizes: Sizes) -> dict[str, float]:
     seconds = time.perf_counter() - begin
     used = (settled(server) - before - length) / sizes.urls
     late = sizes.seconds * 1000 / PART + 1000
-    time.sleep(max(0.0, soon + late - _server_ms(store)) / 1000)
+    time.sleep(max(0.0, soon + late - milliseconds(store.command("TIME"))) / 1000)
     queues: dict[int, list[str]] = {}
     for queue in _queues(sizes):
         queues.setdefault(_partition(queue), []).append(queue)
-    leases = {partition: _acquired(store, keys, partition) for partition in queues}
+    leases = {n: acquire(store, keys.partition(n), n) for n in queues}
     spent = ServerTime(server)
     spent.start()
     begin = time.perf_counter()
@@ -162,11 +218,6 @@ def _costs(server: Server, sizes: Sizes) -> dict[str, float]:
 
 TIERS = SeenConfig(False, False, 1, 0.01)
 """Pushed URLs are not remembered as seen: only waiting ones take memory."""
-
-
-def _server_ms(store: BlockingStore) -> float:
-    seconds, micros = store.call(Call.command("TIME"))
-    return int(seconds) * 1000 + int(micros) / 1000
 
 
 def _queues(sizes: Sizes) -> list[str]:
@@ -195,12 +246,6 @@ def _batches(sizes: Sizes, soon: float) -> Iterator[tuple[int, list[Push]]]:
                 at = soon if dice.random() < SOON else soon + wait * 1000
                 pushes.append(Push(FORCE, 0, queue, 0, item, url, round(at)))
             yield partition, pushes
-
-
-def _acquired(store: BlockingStore, keys: CrawlKeys, partition: int) -> Lease:
-    part = keys.partition(partition)
-    _, _, token, *_ = store.call(acquire_call(part, "bench"))
-    return Lease(partition, int(token))
 
 
 def _made_ready(store: BlockingStore, keys: CrawlKeys, leases: dict[int, Lease]) -> int:
@@ -236,7 +281,7 @@ def _reserved(
     count, left = 0, {p: list(names) for p, names in queues.items()}
     while left:
         wanted = {p: dict.fromkeys(names, RESERVED) for p, names in left.items()}
-        calls: list[Any] = [
+        calls = [
             reserve_call(keys.partition(p), leases[p], Order.BFS, wanted[p])
             for p in wanted
         ]

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.growth import Workload, grow, steps
-from benchmarks.harness import Figures, Report, alternate
-from benchmarks.manifest_rows import petabyte, planned, require_room
+from benchmarks.harness import Figures, alternate
+from benchmarks.manifest_rows import planned, require_room
 from benchmarks.proxy import delayed
 from benchmarks.server import private_server
 
@@ -37,15 +36,6 @@ def test_a_ratio_is_the_median_of_the_quotients_within_a_round():
 
     assert figures.ratio(("a", "x"), ("b", "x")) == 3.0
     assert figures.results() == {"a": {"x": 300.0}, "b": {"x": 100.0}}
-
-
-def test_the_tables_name_every_competitor_and_ratio(capsys):
-    results = {"ours": {"new_per_s": 12345.0}, "theirs": {"new_per_s": 5.0}}
-    Report("seen", {}, results, {"ours_vs_theirs": 2469.0}, ["a note"]).print_tables()
-
-    shown = capsys.readouterr().out
-    for text in ("ours", "theirs", "12,345", "ours_vs_theirs", "2,469", "a note"):
-        assert text in shown
 
 
 @pytest.mark.parametrize(
@@ -75,17 +65,6 @@ def test_a_crawl_grows_by_as_many_new_urls_as_are_told(server, load):
 def test_growth_is_measured_at_powers_of_ten_and_three_times_those():
     assert steps(300_000) == [10_000, 30_000, 100_000, 300_000]
     assert steps(100_000_000)[-3:] == [10_000_000, 30_000_000, 100_000_000]
-
-
-def test_a_plot_that_cannot_be_drawn_is_refused_before_anything_is_measured(
-    monkeypatch, capsys, tmp_path
-):
-    monkeypatch.setitem(BENCHMARKS, "crawl", lambda *_: pytest.fail("it measures"))
-    monkeypatch.setattr("benchmarks.__main__.find_spec", lambda _: None)
-    with pytest.raises(SystemExit, match="2"):
-        main(["crawl", "--plot", f"{tmp_path}/pace.svg"])
-
-    assert "--plot needs matplotlib" in capsys.readouterr().err
 
 
 def test_the_proxy_delays_a_round_trip_and_ends_with_its_block(server):
@@ -127,28 +106,6 @@ def test_a_link_is_traced_to_its_ack():
 
     assert {"scheduler.py", "node/outbox.py", "node/acks.py"} < {*modules}
     assert {"queue_push", "queue_reserve", "queue_ack"} < {*scripts}
-
-
-def test_what_a_petabyte_takes_follows_from_what_was_measured():
-    found = petabyte(
-        {
-            "manifest": 100.0,
-            "apply": 200.0,
-            "us_per_row": 3.0,
-            "manifest_bytes_per_row": 120.0,
-            "disk_bytes_per_row": 180.0,
-        }
-    )
-
-    rows = 1e15 / 30_000
-    assert found == {
-        "petabyte_rows": rows,
-        "petabyte_manifest_core_hours": pytest.approx(1e15 / 1e8 / 3600),
-        "petabyte_manifests_tb": pytest.approx(rows * 120 / 1e12),
-        "petabyte_plan_core_hours": pytest.approx(rows * 3e-6 / 3600),
-        "petabyte_plan_disk_tb": pytest.approx(rows * 180 / 1e12),
-        "petabyte_apply_core_hours": pytest.approx(1e15 / 2e8 / 3600),
-    }
 
 
 def test_rows_are_not_begun_that_the_disk_has_no_room_for(tmp_path):
