@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from frontier.dedupe.digest import spelled
@@ -240,30 +240,15 @@ def last_capture_of(
     )
     if not (etag or modified):
         return None
-    return LastCapture(
-        url=exchange.url,
-        original=original,
-        digest=digest,
-        etag=etag,
-        modified=modified,
-        file=stored.file,
-        offset=stored.offset,
-    )
+    file, offset = stored.file, stored.offset
+    return LastCapture(exchange.url, original, digest, etag, modified, file, offset)
 
 
 def _write(past: LastCapture, owner: str) -> str:
     o = past.original
-    facts = {
-        "url": past.url,
-        "crawl": owner,
-        "original": encode(o.date, o.url, o.length),
-        "minted": o.minted,
-        "digest": past.digest,
-        "etag": past.etag,
-        "modified": past.modified,
-        "file": past.file,
-        "offset": past.offset,
-    }
+    facts = {each.name: getattr(past, each.name) for each in fields(past)}
+    facts |= {"crawl": owner, "minted": o.minted}
+    facts["original"] = encode(o.date, o.url, o.length)
     return json.dumps(facts, separators=(",", ":"))
 
 

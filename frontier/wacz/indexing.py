@@ -6,9 +6,8 @@ What always holds:
     or does not fit, from the file itself.
 2.  Data that grows with the files is in files next to the output, not in memory. An
     index beside a file is used only up to `LISTING_LIMIT` bytes.
-3.  An index is used only if it is sorted, names its file, and the file has no capture
-    after the last one listed: an index that is older than its file, or longer, is not
-    used.
+3.  An index is used only if it names its file, and the file has no capture after the
+    last one listed: an index that is older than its file, or longer, is not used.
 4.  If an index is used, none of the records that it lists is read. So an index without
     the notes for the list of pages and for revisits (`frontier.cdx.lines`) is not used.
 
@@ -106,20 +105,18 @@ class Indexing:
         """
         pages: list[tuple[int, bytes]] = []
         places: set[int] = set()
-        last, end = b"", 0
+        end = 0
         with open_input(beside) as index:
             if os.fstat(index.fileno()).st_size > LISTING_LIMIT:
                 raise ValueError("it is too large")
             while raw := index.readline(LINE_LIMIT):
                 line = parse(raw)
-                if raw < last:
-                    raise ValueError(f"it is not sorted at {raw[:200]!r}")
                 if line.filename != name:
                     raise ValueError(f"it is of {line.filename[:200]!r}")
                 if line.offset in places:
                     raise ValueError(f"two captures share byte {line.offset}")
                 places.add(line.offset)
-                last, end = raw, max(end, line.offset + line.length)
+                end = max(end, line.offset + line.length)
                 self.captures.add(line)
                 if page := layout.page_of(line, self._seeds):
                     pages.append((line.offset, page))

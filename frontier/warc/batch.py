@@ -92,25 +92,21 @@ class Counters:
 
     def report(self) -> dict[str, int]:
         """The figures that go into the crawl's report, as whole numbers."""
-        kinds = {}
+        figures = {name: getattr(self, name) for name in _REPORTED}
         for kind, (payloads, size) in self.statistics.kinds.items():
-            kinds["new_payloads" if kind == "new" else kind] = payloads
-            kinds[f"{kind}_bytes"] = size
-        return {
-            "originals": self.originals,
-            "revisits": self.revisits,
-            "original_bytes": self.original_bytes,
-            "revisit_bytes": self.revisit_bytes,
-            "written_bytes": self.written_bytes,
-            "files": self.files,
-            **kinds,
-            "lookup_us": int(self.lookup_seconds * 1e6),
-            "unmodified": self.unmodified,
-            "cdx_asked": self.cdx.asked,
-            "cdx_found": self.cdx.found,
-            "cdx_failed": self.cdx.failed,
-            "cdx_us": int(self.cdx.seconds * 1e6),
-        }
+            figures["new_payloads" if kind == "new" else kind] = payloads
+            figures[f"{kind}_bytes"] = size
+        for name in ("asked", "found", "failed"):
+            figures[f"cdx_{name}"] = getattr(self.cdx, name)
+        figures["lookup_us"] = int(self.lookup_seconds * 1e6)
+        figures["cdx_us"] = int(self.cdx.seconds * 1e6)
+        return figures
+
+
+_REPORTED = (
+    *("originals", "revisits", "original_bytes", "revisit_bytes", "written_bytes"),
+    *("files", "unmodified"),
+)
 
 
 @frozen

@@ -35,18 +35,17 @@ from typing import IO, NamedTuple
 
 from frontier.errors import BadWarc
 from frontier.warc.reader import (
-    LENIENT,
     LINE_END,
-    WARC,
-    Begin,
     Found,
     Head,
     Members,
     Source,
     blocks_of,
     by_length,
+    lenient_head,
     members_of,
     of_members,
+    warc_head,
 )
 from frontier.warc.records import OCTETS, dated, escaped, identify
 from frontier.warc.zstd import is_zstd
@@ -78,7 +77,7 @@ def packing_of(file: IO[bytes]) -> Packing:
     def first(source: Source) -> Head | None:
         nonlocal is_arc
         is_arc = source.peek(len(BEGIN)) == BEGIN
-        return (ARC if is_arc else LENIENT)(source)
+        return (arc_head if is_arc else lenient_head)(source)
 
     try:
         members = members_of(file, "")
@@ -113,14 +112,14 @@ def every_record(
 
     *packing* is that of *file*; *wrong*: see `of_members`. Records of an ARC file have
     the headers that `frontier.warc.containers` makes. With *is_lenient*, WARC heads are
-    read as `LENIENT` does.
+    read as `lenient_head` does.
 
     Raises:
         BadWarc: It is cut off, or is no such file; records before that were yielded.
         OSError: It cannot be read.
     """
     is_arc, shared = packing
-    form = ARC if is_arc else LENIENT if is_lenient else WARC
+    form = arc_head if is_arc else lenient_head if is_lenient else warc_head
     members = members_of(file, name)
     if members is None:
         source = Source(name, blocks_of(file))
@@ -146,7 +145,8 @@ _DATE = re.compile(rb"[0-9]{12,17}")
 _TYPE = re.compile(r"[!-~]+/[!-~]+(?: *;[ -~]*)?")
 
 
-def _arc(source: Source) -> Head | None:
+def arc_head(source: Source) -> Head | None:
+    """The head of the ARC record that begins there, as of a WARC record."""
     offset, name = source.offset, source.name
     line = source.take_until(LINE_END, _LINE_LIMIT)
     if not line:
@@ -181,9 +181,6 @@ def _arc(source: Source) -> Head | None:
     if address := _address(fields[at - 1]):
         lines.insert(5, f"WARC-IP-Address: {address}")
     return Head("\r\n".join(lines).encode("latin-1", "replace"), int(size))
-
-
-ARC: Begin = _arc
 
 
 def _date_at(fields: list[bytes]) -> int:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from typing import IO, Any, TypeAlias, cast
 
@@ -62,7 +63,7 @@ LINE_END = re.compile(rb"\n")
 _BARE = re.compile(rb"(?<!\r)\n")
 _FOLD = re.compile(rb"\r\n[ \t]+")
 _AROUND = " \t\n\r\x0b\x0c"
-_GZIP = 31  # zlib: expect gzip framing
+_gzip_member = partial(isal_zlib.decompressobj, 31)  # expects gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
 
 
@@ -168,11 +169,6 @@ class Source:
         """The line ends that come next: all of them, but at most `GAP` + 1 bytes."""
         ahead = self.peek(GAP + 1)
         return self.take(len(ahead) - len(ahead.lstrip(_LINE_ENDS)))
-
-    def skip_line_ends(self) -> None:
-        """Skip all line ends that come next."""
-        while self.take_line_ends():
-            pass
 
 
 class Found:
@@ -289,7 +285,8 @@ Begin: TypeAlias = "Callable[[Source], Head | None]"
 of a WARC record; ``None`` at the end. Raises `BadWarc`."""
 
 
-def _warc(source: Source) -> Head | None:
+def warc_head(source: Source) -> Head | None:
+    """The head of the WARC record that begins there."""
     offset = source.offset
     begin = source.take_until(_HEAD_END, HEAD_LIMIT)
     if begin and not begin.startswith(_WARC):
@@ -297,21 +294,17 @@ def _warc(source: Source) -> Head | None:
     return _parsed(source.name, offset, begin) if begin else None
 
 
-def _lenient(source: Source) -> Head | None:
+def lenient_head(source: Source) -> Head | None:
+    """As `warc_head`, but lines may end with a bare line feed, or ``warc/`` be small.
+
+    Its headers may differ from the file's bytes: they have to be rewritten.
+    """
     offset = source.offset
     begin = source.take_until(_EMPTY, HEAD_LIMIT)
     if begin and begin[: len(_WARC)].upper() != _WARC:
         raise BadWarc(source.name, offset, _no_record(begin))
     begin = _BARE.sub(b"\r\n", begin[: len(_WARC)].upper() + begin[len(_WARC) :])
     return _parsed(source.name, offset, begin) if begin else None
-
-
-WARC: Begin = _warc
-LENIENT: Begin = _lenient
-"""As `WARC`, but lines may end with a bare line feed, and ``warc/`` may be lower case.
-
-The headers that it gives may differ from the file's bytes: they have to be rewritten.
-"""
 
 
 def _no_record(begin: bytes) -> str:
@@ -340,11 +333,6 @@ def _parsed(name: str, offset: int, begin: bytes) -> Head:
         raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
     headers.size = int(said)
     return headers
-
-
-def gzip_member() -> Any:
-    """A decompressor for one gzip member."""
-    return isal_zlib.decompressobj(_GZIP)
 
 
 class Members(Source):
@@ -376,7 +364,7 @@ class Members(Source):
         """Bytes that a record in zstd frames has, or its head may have: if a frame has
         fewer, the next one is read as part of the same member."""
         self.frames = frames
-        self._new = gzip_member if frames is None else frames.member
+        self._new = _gzip_member if frames is None else frames.member
         self._errors = _ZlibError if frames is None else frames.error
         self._check = check
         self._inflate: Any = None
@@ -473,7 +461,7 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 def of_members(
     members: Members,
-    begin: Begin = WARC,
+    begin: Begin = warc_head,
     wrong: Callable[[BadWarc], None] | None = None,
 ) -> Iterator[Found]:
     """Yield the records of a file, each from a member of its own.
@@ -525,7 +513,7 @@ def of_members(
 
 
 def by_length(
-    source: Source, begin: Begin = WARC, *, is_strict: bool = True
+    source: Source, begin: Begin = warc_head, *, is_strict: bool = True
 ) -> Iterator[Found]:
     """Yield the records in *source*, one after the other, each as long as it says.
 
@@ -551,7 +539,8 @@ def by_length(
 
     while True:
         if not is_strict:
-            source.skip_line_ends()
+            while source.take_line_ends():
+                pass
         offset = source.offset
         headers = begin(source)
         if headers is None:

@@ -108,15 +108,6 @@ def test_a_payload_is_stored_once_per_batch(batches, index, writer, tmp_path):
     assert_sound(tmp_path / NAME)
 
 
-def test_a_payload_of_an_earlier_batch_is_found_in_the_index(batches, index):
-    (first,) = batches.write([an_exchange(0)])
-    (second,) = batches.write([an_exchange(1)])
-
-    assert first.original is None
-    assert second.original == index.originals[DIGEST]
-    assert steps(index) == ["lookup", "add", "lookup"]
-
-
 def test_payload_outside_the_policy_is_not_looked_up_or_indexed(batches, index):
     stored = batches.write(
         [an_exchange(0, status=404), an_exchange(1, status=404), an_exchange(2, b"")]
@@ -224,14 +215,6 @@ def test_a_disk_that_fails_while_stopping_ends_it(batches, stopping, fsyncs):
     fsyncs.append(OSError(28, "No space left on device"))
 
     with pytest.raises(WriterStopped, match="No space left"):
-        batches.write([an_exchange()])
-
-
-def test_an_index_that_is_down_while_stopping_ends_it(batches, index, stopping):
-    index.down.set()
-    stopping.set()
-
-    with pytest.raises(WriterStopped, match="the archive's index"):
         batches.write([an_exchange()])
 
 

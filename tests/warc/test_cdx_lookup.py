@@ -226,17 +226,9 @@ def test_results_are_remembered_by_url_and_by_digest(api, cdx):
 
 
 def test_the_next_server_is_asked_for_what_the_first_lacks(api, cdx):
-    api.answer = lambda handler: Answers.second(handler)
-
-    class Answers:
-        @staticmethod
-        def second(handler):
-            body = ndjson().encode() if "/second" in handler.path else b""
-            handler.send_response(200)
-            handler.send_header("Content-Length", str(len(body)))
-            handler.end_headers()
-            handler.wfile.write(body)
-
+    api.answer = lambda request: reply(
+        request, 200, ndjson() if "/second" in request.path else ""
+    )
     servers = cdx(api.address, f"{api.address}/second")
     assert servers.lookup([wanted()])[wanted()][1].source.endswith("/second")
     assert servers.asked.failed == 0
@@ -268,13 +260,9 @@ def test_an_answer_that_comes_too_slowly_is_none(api, cdx, monkeypatch, late, fo
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr(cdxserver, "time", clock)
 
-    def drip(handler):
+    def drip(request):
         now[0] += late
-        body = ndjson().encode()
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
+        reply(request, 200, ndjson())
 
     api.answer = drip
     assert len(cdx().lookup([wanted()])) == found

@@ -1,8 +1,6 @@
 """The crawl log: whole lines whatever happens to its node and its disk."""
 
 import errno
-import subprocess
-import sys
 from io import FileIO
 from pathlib import Path
 
@@ -15,20 +13,7 @@ from frontier.warc.crawl_log import CrawlLog, line_of, logs_of, repair_logs
 from frontier.warc.file_rotation import WarcConfig
 from tests.warc.samples import NOON, an_exchange
 
-ROOT = Path(__file__).parents[2]
 DIGEST = "ab" * 32
-WRITER = """
-import os, pathlib, signal, sys
-from frontier.warc.crawl_log import CrawlLog, line_of
-from frontier.model import Attempt
-from frontier.warc.file_rotation import WarcConfig
-log = CrawlLog(WarcConfig(pathlib.Path(sys.argv[1]), "c", "n"), lambda: 1.0)
-urls = [f"http://a.example/{n}" for n in range(3)]
-log.write([line_of(Attempt(url, -2, 0.0, 1.0)) for url in urls])
-(path,) = pathlib.Path(sys.argv[1]).iterdir()
-path.open("ab").write(b"2026-01-01T00:00:00.000Z 200 half a li")
-os.kill(os.getpid(), signal.SIGKILL)
-"""
 
 
 def attempt(number, status=-2):
@@ -106,9 +91,19 @@ def test_each_file_begins_with_the_mark_of_its_crawl_in_a_line_of_twelve_columns
         assert others
 
 
-def test_crawl_log_of_a_killed_node_is_repaired_to_whole_lines(tmp_path):
-    command = [sys.executable, "-c", WRITER, str(tmp_path)]
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
+def test_a_crawl_log_that_was_left_open_is_repaired_to_whole_lines(
+    tmp_path, monkeypatch, caplog
+):
+    log = a_log(tmp_path)
+    log.write([attempt(number) for number in range(3)])
+    (left,) = tmp_path.iterdir()
+    assert repair_logs(tmp_path) == []  # its writer lives
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", lambda *_: Path("/none/x").touch())
+        log.close()
+    assert "is left open" in caplog.text
+    with left.open("ab") as file:
+        file.write(b"2026-01-01T00:00:00.000Z 200 half a li")
 
     (closed,) = repair_logs(tmp_path)
 

@@ -166,27 +166,11 @@ def test_an_index_from_the_records_is_the_one_of_the_writer(listed):
     assert lines_of(path) == written
 
 
-def test_a_head_is_not_filed_as_the_page(listed):
-    url = "http://example.com/"
-    path = listed(
-        exchange("HEAD", "", b"", 0, url=url),
-        exchange("OPTIONS", "", b"", 0, url=url),
-        an_exchange(0, url=url),
-    )
-
-    keys = [line.split(" ")[0] for line in lines_of(path)]
-
-    assert keys == [
-        "com,example)/",
-        "com,example)/?__wb_method=head",
-        "com,example)/?__wb_method=options",
-    ]
-
-
 def test_a_wacz_has_the_same_lines_with_or_without_an_index(listed, tmp_path):
     path = listed(
         exchange("POST", FORM, b"a=1"),
         exchange("HEAD", "", b"", 1, url="http://example.com/2"),
+        exchange("OPTIONS", "", b"", 1, url="http://example.com/2"),
         an_exchange(2, status=200),
     )
     made = []
@@ -202,6 +186,7 @@ def test_a_wacz_has_the_same_lines_with_or_without_an_index(listed, tmp_path):
     assert [line.split(b" ")[0] for line in made[0]] == [
         b"com,example)/2",
         b"com,example)/2?__wb_method=head",
+        b"com,example)/2?__wb_method=options",
         b"com,example)/form?__wb_method=post&a=1",
     ]
 

@@ -1,11 +1,8 @@
 import os
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
 import pytest
-import warm
 
 from frontier.dedupe.digest import digest_of
 from frontier.model import Made
@@ -95,38 +92,18 @@ def test_a_record_that_was_damaged_is_not_whole(writer, tmp_path):
     assert (outcome.records, outcome.kept_bytes) == (3, offset)
 
 
-def test_a_file_of_a_live_process_is_left_alone(tmp_path):
-    script = (
-        "import sys, pathlib\n"
-        "from frontier.warc.file_rotation import WarcConfig, WarcWriter\n"
-        "from frontier.dedupe.digest import digest_of\n"
-        "from tests.warc.samples import NOON, an_exchange\n"
-        "config = WarcConfig(pathlib.Path(sys.argv[1]), 'c', 'n')\n"
-        "w = WarcWriter(config, lambda: NOON)\n"
-        "x = an_exchange()\n"
-        "w.append(x, digest_of(x.response_body))\n"
-        "w.flush()\n"
-        "print('written', flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    with warm.Popen(
-        [sys.executable, "-c", script, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:
-        assert process.stdout.readline() == b"written\n"
-        (left,) = tmp_path.iterdir()
-        before = left.read_bytes()
+def test_a_file_of_a_live_writer_is_left_alone(writer, tmp_path):
+    append(writer, an_exchange())
+    writer.flush()
+    (left,) = tmp_path.iterdir()
+    before = left.read_bytes()
 
-        assert repair(tmp_path, None) == []
-        assert left.read_bytes() == before
+    assert repair(tmp_path, None) == []
+    assert left.read_bytes() == before
 
-        process.kill()
-        process.wait()
+    writer.abandon()
     (outcome,) = repair(tmp_path, None)
-    assert outcome.records == 3
-    assert outcome.file == left.name.removesuffix(".open")
+    assert (outcome.records, outcome.file) == (3, left.name.removesuffix(".open"))
     assert_sound(tmp_path / outcome.file)
 
 

@@ -1,14 +1,11 @@
 import logging
-import os
 import queue
-import sys
 import threading
 import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import warm
 
 from frontier.dedupe.digest import digest_of
 from frontier.errors import WriterStopped
@@ -200,68 +197,6 @@ def test_a_file_that_cannot_be_closed_is_left_to_repair(
     assert names(tmp_path) == [f"{NAME}.open"]
     assert "left open" in caplog.text
     assert isinstance(archive.failure, OSError)
-
-
-DISK_FULL = """
-import logging, pathlib, resource, sys, threading
-from frontier.warc.writer_thread import ArchiveThread
-from frontier.warc.file_rotation import WarcConfig, WarcWriter
-from tests.warc.samples import DictIndex, NOON, an_exchange
-import random
-
-directory = pathlib.Path(sys.argv[1])
-full = threading.Event()
-
-class Watch(logging.Handler):
-    def emit(self, record):
-        print(record.getMessage(), flush=True)
-        full.set()
-
-logging.getLogger("frontier").addHandler(Watch())
-noise = random.Random(0)
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
-writer = WarcWriter(WarcConfig(directory, "crawl", "node"), lambda: NOON)
-archive = ArchiveThread(writer, DictIndex(directory))
-futures = [
-    archive.submit(an_exchange(n, noise.randbytes(3000)))[1] for n in range(20)
-]
-assert full.wait(120)
-assert not all(future.done() for future in futures)
-(path,) = directory.iterdir()
-if sys.argv[2] == "recovers":
-    resource.setrlimit(
-        resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-    )
-    archive.durable(20).result(120)
-    archive.close()
-    assert len({future.result().offset for future in futures}) == 20
-else:
-    archive.close()
-    for future in futures:
-        if not isinstance(future.exception(0), archive.failure.__class__):
-            assert future.result(0)
-"""
-
-
-@pytest.mark.parametrize("ending", ["recovers", "stops"])
-def test_a_full_disk_is_waited_for_and_leaves_only_whole_records(tmp_path, ending):
-    done = warm.run(
-        [sys.executable, "-c", DISK_FULL, str(tmp_path), ending],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr
-    first = done.stdout.splitlines()[0]
-    assert str(tmp_path) in first
-    assert "File too large" in first
-    (path,) = tmp_path.iterdir()
-    assert_sound(path)
-    found = kinds(tmp_path, path.name)
-    assert found == ["response", "request"] * (len(found) // 2)
-    assert (len(found) == 40) == (ending == "recovers")
 
 
 def test_an_old_file_that_cannot_be_closed_is_tried_now_and_then_and_named_once(
