@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from frontier.cdx.lines import parse
 from frontier.errors import BadWarc
 from frontier.model import Original
 from frontier.wacz.check import check
@@ -123,25 +122,6 @@ def test_unusable_sidecar_note_makes_the_warc_file_be_read(
     name = "pages/pages.jsonl"
     assert inside(made.path)[name] == inside(plain)[name]
     assert (made.read, made.missing) == (1, 0)
-
-
-def test_captures_with_a_sidecar_note_are_not_read(tmp_path, warc, plain):
-    path = warc("listed")
-    data = bytearray(path.read_bytes())
-    lines = [parse(line) for line in beside_of(path).read_bytes().splitlines()]
-    first = min(line.offset for line in lines)  # where the head of the file ends
-    for line in lines:
-        if line.title is not None and line.offset != first:
-            end = line.offset + line.length
-            data[line.offset + 2 : end] = bytes(line.length - 2)
-    path.write_bytes(data)
-
-    made = create(tmp_path / "listed.wacz", [path], Options(created=1.0))
-
-    assert (made.read, made.pages, made.missing) == (0, 5, 0)
-    ours, is_ = inside(made.path), inside(plain)
-    for name in ("pages/pages.jsonl", "indexes/index.cdx.gz"):
-        assert ours[name] == is_[name]
 
 
 @pytest.mark.parametrize(
