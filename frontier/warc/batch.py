@@ -235,12 +235,14 @@ class BatchWriter:
                 answer = call(attempt)
                 break
             except (OSError, StoreUnavailable) as error:
-                self.waits_for = f"{what} cannot be {done}"
+                self.waits_for = f"{what} cannot be used"
                 self.blocked = isinstance(error, OSError)
                 if not attempt:
                     logger.error(  # noqa: TRY400 - the operator acts on the reason
-                        "%s: %s; trying again, and nothing is acked until it works",
-                        self.waits_for,
+                        "%s cannot be %s: %s; trying again, and nothing is acked until "
+                        "it works",
+                        what,
+                        done,
                         error,
                     )
                 if self._stopping.is_set():
