@@ -304,6 +304,8 @@ def put_into_force(
 
 def _where(reached: Reach) -> str:
     count = len(reached.nodes) + len(reached.lacking)
+    if not count and reached.ended:
+        return "; the crawl has ended meanwhile"
     if not count:
         return "; no node runs now, and it holds for those that come"
     return f" on {len(reached.nodes):,} of {count:,} nodes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from frontier.cluster.controls import Controls, calls, read
+from frontier.cluster.crawls import ENDED
 from frontier.errors import UnknownCrawl
 from frontier.model import frozen
 from frontier.status.snapshot import Nodes, node_calls
@@ -27,6 +28,8 @@ class Reach:
     """Those that have said so."""
     lacking: tuple[str, ...]
     """Those on the map that have not."""
+    ended: bool
+    """Whether the crawl has ended meanwhile: nodes that knew of it may have left."""
 
 
 def wanted_of(store: BlockingStore, keys: CrawlKeys) -> Controls:
@@ -55,8 +58,9 @@ def reach(store: BlockingStore, keys: CrawlKeys, version: int) -> Reach:
     """Wait until all nodes that beat have *version* in force, for `WAIT` at most."""
     until = time.monotonic() + WAIT
     while True:
-        calls = [*node_calls(keys), Call.command("TIME")]
-        members, reports, now = store.run(calls, tolerant=True)
+        state = Call.command("HGET", keys.meta, "state")
+        calls = [*node_calls(keys), Call.command("TIME"), state]
+        members, reports, now, found = store.run(calls, tolerant=True)
         nodes = Nodes.of(members, reports)
         beats, known = nodes.beats, nodes.figures
         has = {
@@ -65,5 +69,7 @@ def reach(store: BlockingStore, keys: CrawlKeys, version: int) -> Reach:
         oldest = milliseconds(now) - SILENT * 1000
         awaited = any(beats[name][0] >= oldest for name in beats.keys() - has)
         if not awaited or time.monotonic() >= until:
-            return Reach(tuple(sorted(has)), tuple(sorted(beats.keys() - has)))
+            lacking = tuple(sorted(beats.keys() - has))
+            ended = (found or b"").decode("latin-1") in ENDED
+            return Reach(tuple(sorted(has)), lacking, ended)
         time.sleep(LOOK)

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from frontier.cli import app
+from frontier.cluster.controls import change
 from frontier.cluster.crawls import enter
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import NoStore
@@ -49,6 +50,23 @@ async def test_crawl_delete_requires_yes_and_reports_the_collection_kept(
     db("SADD", RegistryKeys(unique).crawls, "site-1")
     again = frontier("crawl", "delete", *named, "--yes")
     assert (again.returncode, again.stderr) == (0, "")
+
+
+def test_an_order_says_that_the_crawl_has_ended_meanwhile(
+    crawl, server, frontier, db, monkeypatch, put_crawl
+):
+    """Its nodes, which may have done it, have left."""
+    put_crawl(crawl)
+    named = ("--redis-url", server.url, "--namespace", "test", crawl.crawl_id)
+
+    def change_and_end(*order):
+        done = change(*order)
+        db("HSET", crawl.meta, "state", "finished")
+        return done
+
+    monkeypatch.setattr("frontier.cluster.controls.change", change_and_end)
+    said = frontier("crawl", "pause", *named).stdout
+    assert "is paused; the crawl has ended meanwhile" in said
 
 
 async def test_on_a_terminal_it_asks(ended, terminal, db):
