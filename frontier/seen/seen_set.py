@@ -309,7 +309,7 @@ def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> Seen
         bloom_bytes=sum(-(-made.bits // 8) for made in filters),
         bloom_fill=in_filters / room if room else 0.0,
         bloom_error=sum(map(operator.mul, wrong, urls)) / (sum(urls) or 1),
-        generations=max(layout.blooms for layout in layouts),
+        generations=max((layout.blooms for layout in layouts), default=0),
         given_up=sum(each.given_up for each in partitions),
         lost=sum(lost(tiers, each) for each in partitions),
     )
