@@ -99,13 +99,11 @@ def scrapy_redis(given: TakeOver) -> Shown:
     where = server_of_scrapy_redis(crawler.settings, given.source, server)
     origin = BlockingStore.from_settings(where)
     file = None if given.dry_run else given.left_out
-    with (
-        connected(server, config.store_dir, create=True) as store,
-        LeftOut(file) as left,
-    ):
-        keys = Keys.of_spider(
-            crawler, given.spider, given.queue_key, given.dupefilter_key
-        )
+    starts = getattr(crawler.spidercls, "redis_key", None)
+    own = (given.queue_key, given.dupefilter_key, starts)
+    with connected(server, config.store_dir, create=True) as store:
+        left = LeftOut(file)
+        keys = Keys.of(crawler.settings, given.spider, *own)
         source = Source(origin, keys, has_filter=not given.no_dupefilter)
         there = server or {"REDIS_URL": store.where}
         migration = Migration(crawler, config, store, there, source, left, _waits)

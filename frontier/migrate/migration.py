@@ -19,7 +19,8 @@ import asyncio
 import base64
 import hashlib
 import json
-from contextlib import ExitStack
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -33,7 +34,13 @@ from frontier.cluster.seed_lock import SeedLock
 from frontier.cluster.shared_settings import FINGERPRINTER, crawl_settings
 from frontier.errors import CodecError, ConfigurationError
 from frontier.files import creating
-from frontier.migrate.scrapy_redis import Item, ItemFault, Source, request_of
+from frontier.migrate.scrapy_redis import (
+    Item,
+    ItemFault,
+    Source,
+    fingerprints_of,
+    request_of,
+)
 from frontier.node.archiving import claim
 from frontier.requests.stored_request import Allowed
 from frontier.seeds.push import Pushes
@@ -43,7 +50,6 @@ from frontier.seen.imported_filter import (
     add_calls,
     begin_calls,
     marks_of,
-    others_fingerprints,
 )
 from frontier.status.controls import reach
 from frontier.store.client import BlockingStore, Call, check_server
@@ -52,7 +58,6 @@ from frontier.urls.fingerprint import Fingerprints, seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from io import BufferedWriter
     from pathlib import Path
 
     from scrapy.crawler import Crawler
@@ -95,33 +100,29 @@ class Filter:
     """Running nodes that have not confirmed that they ask the imported filter."""
 
 
-class LeftOut(ExitStack):
+class LeftOut:
     """The file with what is left out, a JSON object per line; none if nothing is."""
 
     def __init__(self, path: Path | None) -> None:
-        super().__init__()
         self._path = path
-        self._file: BufferedWriter | None = None
-        self.reasons: dict[str, int] = {}
+        self.reasons: Counter[str] = Counter()
         """How many items are left out, by reason."""
         if path is not None:
             path.unlink(missing_ok=True)  # of an earlier run
 
     def add(self, item: Item, fault: ItemFault) -> None:
         """Write down *item*, which is left out."""
-        self.reasons[fault.reason] = self.reasons.get(fault.reason, 0) + 1
-        if self._path is None:
-            return
-        if self._file is None:
-            opener = creating(SECRET)
-            self._file = self.enter_context(open(self._path, "wb", opener=opener))  # noqa: SIM115
-        line = {
-            "number": item.number,
-            "url": fault.url or None,
-            "reason": fault.reason,
-            "item": base64.b64encode(item.data).decode(),
-        }
-        self._file.write(json.dumps(line).encode() + b"\n")
+        self.reasons[fault.reason] += 1
+        if self._path is not None:
+            url = fault.record.get("url")
+            line = {
+                "number": item.number,
+                "url": url if isinstance(url, str) else None,
+                "reason": fault.reason,
+                "item": base64.b64encode(item.data).decode(),
+            }
+            with open(self._path, "a", opener=creating(SECRET)) as file:
+                file.write(json.dumps(line) + "\n")
 
 
 class Migration:
@@ -192,12 +193,8 @@ class Migration:
         """
         made: list[bytes] = []
         for item in next(self._source.windows(), []) if self._source.seen else []:
-            try:
-                tested = ItemFault("", request_of(item.data)).tested
-            except ItemFault:
-                continue
-            if tested is not None:
-                made += others_fingerprints(*tested)
+            with suppress(ItemFault):
+                made += fingerprints_of(request_of(item.data))
         if made and not self._source.has_any(made):
             keys = self._source.keys
             raise ConfigurationError(
@@ -311,8 +308,7 @@ class Migration:
 
     def _forget(self, faults: Iterable[ItemFault]) -> None:
         """Take requests that are left out, so not fetched, from the imported filter."""
-        tested = [fault.tested for fault in faults if fault.tested is not None]
-        made = [one for facts in tested for one in others_fingerprints(*facts)]
+        made = (one for fault in faults for one in fingerprints_of(fault.record))
         if marks := marks_of(made):
             self.filter.unfetched += self._store.command(
                 "SREM", self._keys.imported, *marks

@@ -13,7 +13,7 @@ What always holds:
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
@@ -22,6 +22,7 @@ from frontier.errors import ConfigurationError
 from frontier.migrate.pickles import PickleRefused, loads
 from frontier.model import frozen
 from frontier.queue.item import MAX_BYTES
+from frontier.seen.imported_filter import others_fingerprints
 from frontier.status.validate import printable
 from frontier.store.address import REDIS_SETTINGS
 from frontier.store.client import BlockingStore, Call
@@ -29,7 +30,6 @@ from frontier.store.client import BlockingStore, Call
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 
@@ -57,26 +57,22 @@ class Keys:
     starts: str
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], spider: str, redis_key: str = "") -> Keys:
-        """The keys that *settings* name; *redis_key* is that of the spider's class."""
-        names = (
-            settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s:requests",
-            settings.get("SCHEDULER_DUPEFILTER_KEY") or "%(spider)s:dupefilter",
-            redis_key or settings.get("REDIS_START_URLS_KEY") or "%(name)s:start_urls",
+    def of(cls, settings: Mapping[str, Any], spider: str, *given: str | None) -> Keys:
+        """Those of *spider* that *settings* name; first those *given*, if they are."""
+        defaults = {
+            "SCHEDULER_QUEUE_KEY": "%(spider)s:requests",
+            "SCHEDULER_DUPEFILTER_KEY": "%(spider)s:dupefilter",
+            "REDIS_START_URLS_KEY": "%(name)s:start_urls",
+        }
+        patterns = (
+            str(own or settings.get(name) or default)
+            for own, (name, default) in zip_longest(given, defaults.items())
         )
-        return cls(*(named(str(name), spider) for name in names))
-
-    @classmethod
-    def of_spider(
-        cls, crawler: Crawler, spider: str, queue: str = "", seen: str = ""
-    ) -> Keys:
-        """The keys of *spider*; *queue* and *seen*, if not empty, take precedence."""
-        redis_key = str(getattr(crawler.spidercls, "redis_key", None) or "")
-        keys = cls.of(crawler.settings, spider, redis_key)
-        return replace(
-            keys,
-            queue=named(queue, spider) or keys.queue,
-            seen=named(seen, spider) or keys.seen,
+        return cls(
+            *(
+                each.replace("%(spider)s", spider).replace("%(name)s", spider)
+                for each in patterns
+            )
         )
 
 
@@ -112,11 +108,6 @@ def server_of_scrapy_redis(
             "scrapy-redis with --from"
         )
     return named_here or server
-
-
-def named(pattern: str, spider: str) -> str:
-    """The key that *pattern* stands for with *spider*."""
-    return pattern.replace("%(spider)s", spider).replace("%(name)s", spider)
 
 
 class Source:
@@ -199,19 +190,21 @@ class ItemFault(Exception):
 
     def __init__(self, reason: str, record: Any = None) -> None:
         super().__init__(reason)
-        known = record if isinstance(record, dict) else {}
-        url, method, body = map(known.get, ("url", "method", "body"))
         self.reason = printable(reason[:300])
-        self.url = url if isinstance(url, str) else ""
-        self.tested: tuple[str, str, bytes] | None = None
-        """URL, method and body that the filter knows it by; ``None`` if not at all."""
-        if self.url and not known.get("dont_filter"):
-            body = body.encode() if isinstance(body, str) else body
-            self.tested = (
-                self.url,
-                method if isinstance(method, str) else "GET",
-                body if isinstance(body, bytes) else b"",
-            )
+        self.record: dict[str, Any] = record if isinstance(record, dict) else {}
+
+
+def fingerprints_of(record: dict[str, Any]) -> list[bytes]:
+    """Those by which scrapy-redis's filter may know a request, if it was tested."""
+    url, method, body = (record.get(name) for name in ("url", "method", "body"))
+    if not isinstance(url, str) or record.get("dont_filter"):
+        return []
+    body = body.encode() if isinstance(body, str) else body
+    return others_fingerprints(
+        url,
+        method if isinstance(method, str) else "GET",
+        body if isinstance(body, bytes) else b"",
+    )
 
 
 def request_of(data: bytes) -> dict[str, Any]:

@@ -136,4 +136,6 @@ def test_keys_are_named_as_the_settings_name_them():
         "REDIS_START_URLS_KEY": "s:%(name)s",
     }
     assert Keys.of(settings, "shop") == Keys("q:shop", "seen", "s:shop")
-    assert Keys.of(settings, "shop", "own").starts == "own"
+    assert Keys.of(settings, "shop", "%(spider)s", "", "own") == Keys(
+        "shop", "seen", "own"
+    )
