@@ -1,7 +1,6 @@
 """``frontier migrate scrapy-redis``: what is taken over, and what is left out."""
 
 import base64
-import datetime as dt
 import json
 import os
 import pickle
@@ -10,12 +9,10 @@ import stat
 import subprocess
 import sys
 from collections import Counter
-from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
-from uuid import UUID
 
 import pytest
 import warm
@@ -170,18 +167,6 @@ def test_requests_are_queued_as_they_were_and_what_is_more_than_data_is_left_out
 def marks(ask):
     """What the crawl has of the filter."""
     return {int(mark) for mark in ask("SMEMBERS", KEYS.imported)} - {GUARD}
-
-
-def test_dates_decimals_and_uuids_are_taken_over(migrate, put, ask):
-    date = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
-    meta = {"a": date.date(), "b": date, "c": Decimal("1.50"), "d": UUID(int=7)}
-    put(url=url(1), meta=meta)
-
-    code, said, err = migrate()
-
-    assert (code, said["queue"]["queued"]) == (0, 1), err
-    ((record,),) = queued(ask).values()
-    assert record["meta"] == meta
 
 
 class Killer:

@@ -98,16 +98,6 @@ def test_links_are_the_same_if_the_crawl_says_so():
     assert (outcome.new, outcome.renamed) == ([], "")
 
 
-def test_two_entries_of_one_page_are_one_item_with_the_dates_of_both():
-    feed = [item(1, NOW, embeds=("x",)), item(1, NOW - DAY, embeds=("y",))]
-
-    (found,) = new_items(feed, None).new
-
-    assert found.dates == [NOW - DAY, NOW]
-    assert found.embeds == ["x", "y"]
-    assert rounds(feed, feed[::-1])[1] == []
-
-
 def test_items_without_guid_and_link_differ_by_their_content():
     podcast = [Item(embeds=("http://a.example/1.mp3",), title="Episode")]
     podcast += [Item(embeds=("http://a.example/2.mp3",), title="Episode")]
@@ -117,13 +107,6 @@ def test_items_without_guid_and_link_differ_by_their_content():
 
     assert outcome.new == podcast + notes
     assert new_items(notes + podcast, outcome.state).new == []
-
-
-def test_a_server_that_shows_its_items_in_turns_has_them_fetched_once():
-    some = [item(n, NOW) for n in range(30)]
-    others = [item(n, NOW) for n in range(30, 60)]
-
-    assert rounds(some, others, some, others)[2:] == [[], []]
 
 
 def test_a_feed_that_is_once_empty_or_short_is_not_forgotten():

@@ -102,21 +102,15 @@ def test_each_format_is_read(name):
     ("written", "read_as"),
     [
         ("Thu, 01 Feb 2024 09:00:00", utc(2024, 2, 1, 9)),  # no zone: UTC
-        ("2024-02-01T09:00:00", utc(2024, 2, 1, 9)),
-        ("2024-02-01 09:00:00", utc(2024, 2, 1, 9)),
         ("1 February 2024 09:00", utc(2024, 2, 1, 9)),
-        ("Thu Feb  1 09:00:00 2024", utc(2024, 2, 1, 9)),
         ("2024-02-01T09:00:00.123456789+01:00", utc(2024, 2, 1, 8)),
-        ("20240201T090000Z", utc(2024, 2, 1, 9)),
         ("2024-02", utc(2024, 2, 1)),
         ("Thu, 01 Feb 2024 09:00:00 EST", utc(2024, 2, 1, 14)),
         ("Thu, 1 Feb 24 09:00 +0530", utc(2024, 2, 1, 3, 30)),
-        ("0001-01-01T00:00:00Z", utc(1, 1, 1)),
         ("9999-12-31T23:59:59Z", utc(9999, 12, 31, 23, 59, 59)),
         ("0001-01-01T00:00:00+08:00", None),
         ("yesterday", None),
         ("Thu, 01 Feb 2024 09:00:00 " + "x" * 9_000, utc(2024, 2, 1, 9)),
-        ("-" * 5_000, None),
     ],
 )
 def test_dates(written, read_as):
@@ -228,13 +222,9 @@ def test_a_feed_is_read_in_its_encoding(name, title):
 @each(
     ("text", "reason"),
     [
-        ("", "is empty"),
         (" \n", "is empty"),
         ("<!DOCTYPE html><html><body>Moved</body></html>", "is an HTML page"),
-        ("<!-- x --><HTML><head><link rel=x>", "is an HTML page"),
         ("<urlset/>", "is no feed"),
-        ("no feed", "is no feed"),
-        ("{", "is broken JSON"),
         ("[" * 100_000, "is broken JSON"),
         ('{"version": "https://jsonfeed.org/version/1"}', "is JSON, and no JSON Feed"),
         ('{"items": ' + "9" * 9_999 + "}", "is broken JSON"),

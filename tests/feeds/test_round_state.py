@@ -77,6 +77,7 @@ def driver(blocking, crawl):
 
 def test_a_new_site_is_due_at_once_and_then_after_its_wait(driver):
     assert driver.update(site()) == "updated"
+    assert driver.update(site()) == "same"
     assert driver.due() == ["news"]
 
     taken = driver.take()
@@ -90,14 +91,6 @@ def test_a_new_site_is_due_at_once_and_then_after_its_wait(driver):
     assert driver.due() == []
     assert HOUR - 60 < driver.due_in() <= HOUR
     assert (driver.field("items"), driver.field("wait")) == (b"2", b"3600")
-
-
-def test_to_say_it_again_changes_nothing(driver):
-    driver.update(site())
-
-    assert driver.update(site()) == "same"
-    assert driver.update(site(wait_s=60)) == "updated"
-    assert driver.field("wait") == b"60"
 
 
 def test_a_round_whose_node_died_before_it_said_so_is_begun_again(driver):

@@ -115,18 +115,6 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
     assert "Traceback" not in "".join(map(cluster.text_of, cluster.nodes))
 
 
-def test_a_node_that_has_pages_does_not_say_that_it_waits(cluster, start, ask, serve):
-    site = serve(urls=130, hosts=1, calendar_months=12, until=after(60))
-    site.go_on()
-    start("node-1", DOWNLOAD_DELAY="0.06", MAX_IDLE_TIME_BEFORE_CLOSE="3")
-    line = "start URLs are taken from"
-    until(lambda: line in cluster.text_of("node-1"), "the first look")
-    ask("LPUSH", KEY, site.seeds[0])
-    assert cluster.wait() == [0]
-    assert len(scraped(ask)) > 60
-    assert "has nothing to do" not in cluster.text_of("node-1")
-
-
 def pushed(cluster):
     return snapshot(cluster.store, "frontier", "order-1").queue.pushed
 

@@ -179,24 +179,3 @@ def test_a_crawl_that_waits_fetches_what_is_put_in_or_queued_again_at_once(
     for process in cluster.nodes.values():
         process.terminate()
     assert cluster.wait() == [0, 0]
-
-
-def test_a_crawl_that_nobody_runs_is_closed(cluster, said, an_open_crawl):
-    def close(*arguments):
-        done = cluster.ask("crawl", "end", "--crawl", "site-1", *arguments)
-        return done.returncode, done.stderr
-
-    assert said("crawl", "seed", "http://a.example/")[0] == 0
-    assert "1 requests of site-1 are not done" in close()[1]
-    now = cluster.db("TIME")[0] * 1000
-    cluster.db("HSET", KEYS.nodes, "n", f"{now} 1 0")
-    assert close("--yes")[0] == 5
-    cluster.store.run(
-        [
-            Call.command("HDEL", KEYS.nodes, "n"),
-            Call.command("DEL", KEYS.seeding),
-        ]
-    )
-    assert close("--yes")[0] == 0
-    assert snapshot(cluster.store, "frontier", "site-1").state == "finished"
-    assert said("crawl", "seed", "http://a.example/")[0] == 4

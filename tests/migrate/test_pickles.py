@@ -5,6 +5,7 @@ import contextlib
 import datetime as dt
 import os
 import pickle
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -18,74 +19,29 @@ from frontier.migrate.pickles import MAX_STEPS, Opaque, PickleRefused, loads
 from frontier.queue.item import MAX_BYTES
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text()
-    | st.binary()
-)
-KEYS = st.text() | st.binary() | st.integers() | st.none()
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner)
-        | st.tuples(inner, inner)
-        | st.dictionaries(KEYS, inner)
-        | st.sets(KEYS)
-        | st.frozensets(KEYS)
-        | st.binary().map(bytearray)
-    ),
-    max_leaves=20,
-)
-
-
-def typed(value):
-    """*value* with the types of all that is in it: 1 is not True, nor 1.0."""
-    kind = type(value).__name__
-    if isinstance(value, dict):
-        return kind, [(typed(key), typed(each)) for key, each in value.items()]
-    if isinstance(value, list | tuple):
-        return kind, [typed(each) for each in value]
-    if isinstance(value, set | frozenset):
-        return kind, {(type(each).__name__, each) for each in value}
-    return kind, value
-
-
-@given(VALUES)
-def test_data_comes_back_as_pickle_itself_reads_it(value):
-    data = pickle.dumps(value, 5)
-
-    assert typed(loads(data)) == typed(pickle.loads(data)) == typed(value)
+BYTES = [b"x", bytearray(b"y"), {2}, frozenset((3,))]
 
 
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        lambda inner: st.tuples(inner) | st.dictionaries(st.text(), st.lists(inner)),
     ),
     st.sampled_from(PROTOCOLS),
 )
-def test_so_it_does_in_each_protocol(value, protocol):
-    assert loads(pickle.dumps(value, protocol)) == value
+def test_data_comes_back_as_it_was_from_each_protocol(value, protocol):
+    assert repr(loads(pickle.dumps(value, protocol))) == repr(value)
 
 
 @pytest.mark.parametrize(
     ("data", "value"),
     [
-        (b"(dp1\nS'url'\np2\nS'http://a/'\np3\nsS'n'\nL12L\nsS'x'\nI01\ns.", None),
+        (pickle.dumps(BYTES, 5), BYTES),
         (b"\x80\x02}q\x01U\x03urlq\x02U\x08http://aq\x03s.", {"url": "http://a"}),
         (b"U\x01\xff.", b"\xff"),
-        (b"Vf\\u00fc\n.", "f\xfc"),
-        (b"F1.5\n.", 1.5),
-        (b"(lp0\nI1\naI2\na.", [1, 2]),
-        (b"(I1\nI2\nt.", (1, 2)),
     ],
 )
-def test_python_2_pickle_is_read(data, value):
-    value = {"url": "http://a/", "n": 12, "x": True} if value is None else value
-
+def test_bytes_and_sets_are_read_and_pickles_of_python_2(data, value):
     assert loads(data) == value
 
 
@@ -201,22 +157,15 @@ def test_pickle_globals_are_never_imported_or_called(trap):
 
 
 def test_refused_pickle_keeps_its_other_values_and_names_the_fault():
-    value = {
-        "url": "http://a/",
-        "cb_kwargs": {"part": Fraction(1, 2)},
-        "priority": 3,
-    }
+    value = {"url": "http://a/", "cb_kwargs": {"part": Fraction(1, 2)}, "priority": 3}
+    said = "its ['cb_kwargs']['part'] is a fractions.Fraction, which is no plain data"
     for protocol in PROTOCOLS:
-        with pytest.raises(PickleRefused) as refused:
+        with pytest.raises(PickleRefused, match=re.escape(said)) as refused:
             loads(pickle.dumps(value, protocol))
 
-        assert refused.value.value["url"] == "http://a/"
-        assert refused.value.value["priority"] == 3
-        said = (
-            "its ['cb_kwargs']['part'] is a fractions.Fraction, which is no plain data"
-        )
-        assert said in refused.value.reason
-        assert isinstance(refused.value.value["cb_kwargs"]["part"], Opaque)
+        known = refused.value.value
+        assert isinstance(known.pop("cb_kwargs")["part"], Opaque)
+        assert known == {"url": "http://a/", "priority": 3}
 
 
 def laughs():
@@ -254,10 +203,8 @@ LARGE = [
 
 
 BROKEN = [
-    *(b"", b".", b"N", b"(.", b"(e.", b"s.", b"}(Nu.", b"h\x00.", b"p-1\n.", b"\x86."),
-    *(b"Ix\n.", b"I1", b"Sx\n.", b"X\xff\xff\xff\xff.", b"\xff.", b"{}"),
+    *(b"", b"N", b"(e.", b"}(Nu.", b"h\x00.", b"p-1\n.", b"I1", b"\xff.", b"{}"),
     *(b"\x96" + b"\xff" * 8 + b".", b"\x8b" + b"\xff" * 4 + b"."),
-    b"\x95" + b"\xff" * 8,
 ]
 
 
@@ -267,19 +214,9 @@ def test_oversized_deep_or_broken_pickle_is_refused():
             loads(data)
 
 
-@given(st.binary(max_size=200))
-def test_arbitrary_bytes_load_or_raise_pickle_refused(data):
-    with contextlib.suppress(PickleRefused):
-        loads(data)
-
-
 @given(st.data())
 def test_so_it_is_with_a_pickle_of_which_a_byte_was_changed(data):
-    value = {
-        "url": "http://a/",
-        "meta": {"a": [1, b"x", None]},
-        "d": dt.date(2026, 1, 1),
-    }
+    value = {"url": "http://a/", "meta": [1, b"x", None], "d": dt.date(2026, 1, 1)}
     pickled = bytearray(pickle.dumps(value, data.draw(st.sampled_from(PROTOCOLS))))
     at = data.draw(st.integers(0, len(pickled) - 1))
     pickled[at] = data.draw(st.integers(0, 255))

@@ -104,13 +104,10 @@ def test_json_msgpack_and_pickle_serializers_are_detected(data):
     ("facts", "reason"),
     [
         ({"meta": {}}, "no url"),
-        ({"url": b"http://a/"}, "no url"),
         (["http://a/"], "no url"),
         ({"url": "u", "priority": float("nan")}, "priority nan"),
-        ({"url": "u", "priority": float("inf")}, "priority inf"),
         ({"url": "u", "priority": 0.5}, "priority 0.5"),
         ({"url": "u", "priority": 2**60}, "is not a whole number"),
-        ({"url": "u", "priority": "1"}, "priority 1 is no"),
     ],
 )
 def test_invalid_request_is_refused_with_a_reason(facts, reason):

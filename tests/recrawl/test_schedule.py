@@ -53,12 +53,6 @@ def test_the_interval_shrinks_while_all_changes_and_stops_at_the_minimum():
     assert found[-1] == (Finding.CHANGED, MINUTE)
 
 
-def test_a_page_that_changes_at_every_other_visit_keeps_its_interval():
-    found = visits(ADAPTIVE, [ONE, ONE, TWO, TWO, ONE, ONE, TWO])
-
-    assert {interval for _, interval in found} == {3_600, 7_200}
-
-
 def test_a_fixed_schedule_has_one_interval_whatever_was_stored():
     fixed = Schedule(Kind.FIXED, interval=DAY)
 
