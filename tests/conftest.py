@@ -10,7 +10,6 @@ import inspect
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,7 +33,7 @@ from tests import foreign
 from tests.browser import chromium, shots, tab  # noqa: F401
 from tests.chaos.wire import Wire
 from tests.postgres import own_postgres, postgres, shared_postgres  # noqa: F401
-from tests.topologies import ClusterServers, SentinelServers
+from tests.topologies import ClusterServers, SentinelServers, UnixServer
 
 DEADLINE = 240.0
 """Seconds after which something that should happen is said not to."""
@@ -192,46 +191,17 @@ def binary():
     return binary_of
 
 
-class Server:
+class Server(UnixServer):
     """A server process on a socket in a directory of its own."""
 
     def __init__(self, binary, *options):
-        self._binary = binary
-        self._options = options
-        self._directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
-        self.socket = self._directory / "s"
-        self.url = f"unix://{self.socket}"
-        self._process = None
-
-    def start(self):
-        given = ["--port", "0", "--unixsocket", str(self.socket), "--save", ""]
-        self._process = subprocess.Popen(
-            [self._binary, *given, "--dir", str(self._directory), *self._options],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        limit = time.monotonic() + DEADLINE
-        while not self._answers():
-            assert self._process.poll() is None, f"{self._binary} has ended"
-            assert time.monotonic() < limit, f"{self._binary} does not answer"
-            time.sleep(0.005)
-
-    def _answers(self):
-        with contextlib.closing(redis.Redis(unix_socket_path=str(self.socket))) as r:
-            r.set_retry(None)
-            try:
-                return r.ping()
-            except redis.exceptions.RedisError:
-                return False
+        directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
+        super().__init__(binary, directory, *options)
 
     @property
     def holders(self):
         """The servers that have keys, as of a `Topology`."""
         return [self]
-
-    def ask(self, *command):
-        with contextlib.closing(redis.Redis(unix_socket_path=str(self.socket))) as r:
-            return r.execute_command(*command)
 
     def configure(self, name, value):
         self.ask("CONFIG", "SET", name, value)
@@ -244,24 +214,18 @@ class Server:
 
     def check(self):
         """Fail at once if somebody else has ended the server."""
-        code = self._process.poll()
-        assert code is None, f"{self._binary} has ended by itself, with {code}"
+        super().check()
         assert self.socket.exists(), f"somebody has removed {self.socket}"
 
-    def kill(self):
-        self._process.kill()
-        self._process.wait(DEADLINE)
-
     def pause(self):
-        self._process.send_signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def resume(self):
-        self._process.send_signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     def remove(self):
-        if self._process is not None:
-            self.kill()
-        shutil.rmtree(self._directory)
+        self.kill()
+        shutil.rmtree(self.directory)
 
 
 class Elsewhere:

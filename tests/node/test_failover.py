@@ -43,7 +43,7 @@ def compare(parts):
 def node(parts_on, connect, own_server, start):
     """A node on a server that keeps snapshots only, and only when it is asked."""
     own_server.kill()
-    own_server._options = ("--dbfilename", "dump.rdb")
+    own_server.arguments += ["--appendonly", "no"]
     own_server.start()
     a = parts_on(connect(own_server), cap=4, size=4)
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from owner import fetch, push
-from secured import SECRET, SecuredServer, certify
+from secured import SECRET, SecuredServer
 
 from frontier.cluster.crawls import LIMIT
 from frontier.errors import (
@@ -20,6 +20,7 @@ from frontier.node.ends import UNDONE
 from frontier.store.address import address_of
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys
+from tests.certificates import certify
 
 
 def tree(url):
