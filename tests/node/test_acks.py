@@ -4,10 +4,13 @@ from frontier.node.context import Part
 
 
 class Barrier(Part):
-    """What acks wait for."""
+    """What acks wait for, and what it is told of them."""
 
     def __init__(self, archived):
-        self.archived = archived
+        self.archived, self.over = archived, []
+
+    def ended(self, reservations):
+        self.over += reservations
 
     async def before_ack(self, reservations):
         await self.archived()
@@ -39,7 +42,8 @@ async def test_an_ack_waits_for_the_links_and_then_for_the_archive(started, new_
     async def archived():
         at_the_barrier.append((node.outbox.pending, await node.scan(0)))
 
-    node.parts.add(Barrier(archived))
+    barrier = Barrier(archived)
+    node.parts.add(barrier)
     for n in range(100):
         node.outbox.put(1, new_push(b"child %d" % n))
     node.acks.complete(taken)
@@ -48,6 +52,7 @@ async def test_an_ack_waits_for_the_links_and_then_for_the_archive(started, new_
     ((pending, scan),) = at_the_barrier
     assert pending == 0
     assert (scan.reserved, scan.acked) == (1, 0)
+    assert barrier.over == [taken]
     assert (await node.scan(0)).acked == 1
     assert (await node.scan(1)).ready == 100
 

