@@ -307,7 +307,7 @@ def manifests_of(
                 trouble.file(made.reason)
             elif isinstance(made, Manifest):
                 facts["faults"] += made.faults
-                facts["undated"] += made.undated_captures()
+                facts["undated"] += made.without_date
                 facts["files"] += 1
                 facts["records"] += made.records
                 facts["payload_bytes"] += made.payload_bytes

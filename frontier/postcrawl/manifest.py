@@ -18,10 +18,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 from zlib import crc32
@@ -29,7 +30,7 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frontier.cdx.lines import Asked, Capture, capture_of, listed, media_type, paired
+from frontier.cdx.lines import Asked, capture_of, listed, media_type, paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import mode_of_environment, published
 from frontier.model import frozen
@@ -40,35 +41,35 @@ from frontier.warc.records import dated, escaped
 from frontier.warc.remote_files import open_file, path_of, state_of
 
 SCHEMA = pa.schema(
-    [
-        ("file", pa.string()),
-        ("seq", pa.int64()),
-        ("record_offset", pa.int64()),
-        ("record_length", pa.int64()),
-        ("type", pa.string()),
-        ("record_id", pa.string()),
-        ("url", pa.string()),
-        ("date", pa.string()),
-        ("captured_us", pa.int64()),
-        ("mime", pa.string()),
-        ("status", pa.int32()),
-        ("method", pa.string()),
-        ("truncated", pa.string()),
-        ("refers_to_url", pa.string()),
-        ("refers_to_date", pa.string()),
-        ("refers_to_id", pa.string()),
-        ("cdxj", pa.string()),
-        ("payload_length", pa.int64()),
-        ("payload_digest", pa.string()),
-        ("body_digest", pa.string()),
-        ("claim", pa.string()),
-        ("agrees", pa.bool_()),
-        ("head_digest", pa.string()),
-        ("whole_digest", pa.string()),
-        ("fault", pa.string()),
-        ("payload_key", pa.int64()),
-        ("name_key", pa.int64()),
-    ]
+    {
+        "file": "string",
+        "seq": "int64",
+        "record_offset": "int64",
+        "record_length": "int64",
+        "type": "string",
+        "record_id": "string",
+        "url": "string",
+        "date": "string",
+        "captured_us": "int64",
+        "mime": "string",
+        "status": "int32",
+        "method": "string",
+        "truncated": "string",
+        "refers_to_url": "string",
+        "refers_to_date": "string",
+        "refers_to_id": "string",
+        "cdxj": "string",
+        "payload_length": "int64",
+        "payload_digest": "string",
+        "body_digest": "string",
+        "claim": "string",
+        "agrees": "bool",
+        "head_digest": "string",
+        "whole_digest": "string",
+        "fault": "string",
+        "payload_key": "int64",
+        "name_key": "int64",
+    }
 )
 """Columns. *record_offset* and *record_length* are those of the gzip member, in bytes;
 where records have none of their own, those in the unpacked file. *seq* counts the
@@ -92,8 +93,6 @@ ROWS = 5_000
 """Rows that are written at a time."""
 ENDS = 1 << 16
 """Bytes at each end of a file that are hashed to recognize it."""
-NAMED = 100
-"""Records without a date that are named; all are counted."""
 _KEY = b"frontier"
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -131,19 +130,19 @@ class Manifest:
     """Why no other records can be put into the file; empty if they can."""
     undated: int = 0
     """Captures without a date to the second, in UTC: neither copies nor originals."""
-    undated_named: list[str] = field(default_factory=list)
-    """The first `NAMED` of them, and what they state as their date."""
+    undated_first: str = ""
+    """Where the first of them is, and what it states as its date."""
 
     @property
     def left_because(self) -> list[str]:
         """Why the file is left as it is; empty if it may be rewritten."""
         return self.faults + [self.unwritable] * bool(self.unwritable)
 
-    def undated_captures(self) -> Iterator[str]:
-        """Lines about the captures without a date."""
-        yield from self.undated_named
-        if (more := self.undated - len(self.undated_named)) > 0:
-            yield f"{self.file}: {more:,} more without such a date"
+    @property
+    def without_date(self) -> list[str]:
+        """A line about the captures without a date, if there are any."""
+        said = f"{self.file}: captures without a UTC date to the second: "
+        return [f"{said}{self.undated:,}, as at {self.undated_first}"][: self.undated]
 
     def is_of(self, other: Manifest) -> bool:
         """Whether both describe the same bytes, read with the same options."""
@@ -203,15 +202,8 @@ def require_current(manifest: Manifest) -> None:
         raise StaleManifest(manifest.file)
 
 
-def make(
-    path: Path,
-    directory: Path,
-    options: Options,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Manifest:
+def make(path: Path, directory: Path, options: Options) -> Manifest:
     """Make the manifest of *path* in *directory*, unless there is a current one.
-
-    *progress* is told how many bytes of the file were read.
 
     Raises:
         OSError: The file cannot be read, or the manifest cannot be written.
@@ -219,31 +211,17 @@ def make(
     made, place = manifest_of(path, options), place_of(path, directory)
     stored = stored_manifest(place)
     if stored is not None and stored.is_of(made):
-        progress(made.size)
         return stored
     with (
         published(place, mode_of_environment()) as file,
         pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer,
     ):
-        waiting: list[tuple[Any, ...]] = []
-        for row in _rows(path, options, made):
-            waiting.append(row)
-            if len(waiting) == ROWS:
-                writer.write_table(_table(waiting))
-                waiting = []
-            progress(row[2])
-        writer.write_table(_table(waiting))
+        rows = _rows(path, options, made)
+        while some := list(islice(rows, ROWS)):
+            columns = list(map(pa.array, zip(*some, strict=True), SCHEMA.types))
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
         writer.add_key_value_metadata({_KEY: json.dumps(asdict(made)).encode()})
     return made
-
-
-def _table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
-    arrays = [
-        pa.array(column, field.type)
-        for column, field in zip(columns, SCHEMA, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
 def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, ...]]:
@@ -286,18 +264,20 @@ def _row(
 ) -> tuple[Any, ...]:
     """The columns of `SCHEMA`, in its order."""
     get = found.headers.get
-    capture, line = _indexed(found, path.name, how)
+    capture = line = None
+    with suppress(BadWarc):  # its date is invalid: it has no line
+        capture = listed(found, path.name, how)
+        line = capture.encode().decode() if capture is not None else None
+    capture = capture or capture_of(found, path.name, how)
     date = dated(capture.date)
     moment = microseconds(date)
     if moment is None and found.kind in KINDS:
         made.undated += 1
-        if made.undated <= NAMED:
-            where = f"{made.file}: the record at byte {found.offset:,}"
-            said = f"{where} has no UTC date to the second: {capture.date[:40]!r}"
-            made.undated_named.append(said)
+        if not made.undated_first:
+            made.undated_first = f"byte {found.offset:,}: {capture.date[:40]!r}"
     url, status = escaped(capture.url), capture.status
     refers: tuple[str | None, ...] = None, None, None
-    if capture.kind == "revisit":
+    if found.kind == "revisit":
         of = escaped(get("warc-refers-to-target-uri").strip("<>"))
         at = dated(get("warc-refers-to-date"))
         refers = of or None, at or None, get("warc-refers-to") or None
@@ -312,7 +292,7 @@ def _row(
         seq,
         found.offset,
         found.length,
-        capture.kind,
+        found.kind,
         capture.record_id,
         url,
         date,
@@ -327,15 +307,6 @@ def _row(
         payload_key,
         name_key,
     )
-
-
-def _indexed(found: Found, name: str, how: Asked) -> tuple[Capture, str | None]:
-    """The capture *found*, and its line in an index, if it gets one."""
-    with suppress(BadWarc):  # its date is invalid: readers skip it
-        capture = listed(found, name, how)
-        if capture is not None:
-            return capture, capture.encode().decode()
-    return capture_of(found, name, how), None
 
 
 def microseconds(date: str) -> int | None:

@@ -181,8 +181,8 @@ def _is_whole(place: Path, plan: Plan, say: Callable[[str], None]) -> bool:
     for fault in found.left_because:
         plan.faults.append(fault)
         say(f"unchanged: {fault}")
-    for each in found.undated_captures():
-        say(f"neither copy nor original: {each}")
+    for each in found.without_date:
+        say(f"neither copies nor originals: {each}")
     plan.files += 1
     plan.undated += found.undated
     plan.records += found.records

@@ -77,12 +77,7 @@ _END = b"\r\n\r\n"
 """What follows a record of ours that is not compressed."""
 
 
-def perform(
-    todo: Pass,
-    path: Path,
-    out: Path,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Rewritten:
+def perform(todo: Pass, path: Path, out: Path) -> Rewritten:
     """Write *path* to *out*, which may be *path*, unless that was done already.
 
     A record stays if what its new one needs cannot be read.
@@ -108,7 +103,6 @@ def perform(
         )
         is_in_place = out.resolve() == path.resolve()
         if made is not None and is_done and (not made.kept or is_in_place):
-            progress(made.bytes_before)
             return made
         manifest = stored_manifest(place_of(path, todo.directory))
         if manifest is None:
@@ -122,7 +116,7 @@ def perform(
         done.bytes_before = manifest.size
         with closing(Originals(todo.directory)) as originals:
             make = partial(_new_record, todo, originals, Revisits(originals))
-            captures = _fill(actions, path, new, done, make, progress)
+            captures = _fill(actions, path, new, done, make)
         lines = sorted(_lines(place_of(path, todo.directory), done, captures))
         beside = beside_of(out, None if is_url(os.fspath(path)) else path)
         with published(beside, mode) as file:
@@ -181,7 +175,6 @@ def _fill(
     new: FileIO,
     done: Rewritten,
     make: Make,
-    progress: Callable[[int], None],
 ) -> dict[int, Capture | None]:
     """Write the records to *new*; return what an index says of those that are new."""
     captures: dict[int, Capture | None] = {}
@@ -210,12 +203,10 @@ def _fill(
             captures[offset] = _capture(record, start, length, done.made)
             done.moved.append((at, end - at))
             done.replaced += 1
-            progress(at)
         _copy(source, target, at, done.bytes_before)
         target.flush()
         os.fsync(new.fileno())
         done.bytes_after, done.ends = identity(new)
-        progress(done.bytes_before)
     return captures
 
 

@@ -249,7 +249,7 @@ def test_a_date_that_cannot_be_read_keeps_no_other_record(tmp_path, text):
     )
     read = run("manifest", path, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
     assert read["files_left"] == []
-    named = f"the record at byte 0 has no UTC date to the second: {text!r}"
+    named = f"without a UTC date to the second: 1, as at byte 0: {text!r}"
     assert named in read["records_left"][0]
 
     done = run("dedupe", before, "-o", out, code=ExitCode.INCOMPLETE)
