@@ -165,23 +165,14 @@ class PlanOptions(Manifests, Planning, Which, Originals):
 def plan(how: PlanOptions) -> Shown:
     """Find the captures that copy an earlier one; change nothing."""
     trouble = Trouble()
-    from frontier.postcrawl.plan import PLAN, files_of
+    from frontier.postcrawl.plan import files_of
 
     directory, policy = how.directory, how.policy()
     with hold(directory, is_made=True):
         said = _plan(directory, how, policy, trouble, how.originals)
         if how.form == "warcsum":
             _write_text(files_of(directory), directory, how, planned=True)
-    lines = [_planned(said)]
-    lines += [
-        f"{each['file']}: {each['copies']:,} records of {each['record_bytes']:,} bytes "
-        "would be revisits"
-        for each in said["most"]
-    ]
-    if said["files_with_copies"] > len(said["most"]):
-        more = said["files_with_copies"] - len(said["most"])
-        lines.append(f"and {more:,} more files, in {directory / PLAN}")
-    return trouble.shown(said, lines)
+    return trouble.shown(said, [_planned(said)])
 
 
 @options

@@ -177,23 +177,19 @@ class _Removal:
     written: int = 0
     index_entries: int | None = None
     gone: list[Leaving] = field(default_factory=list)
-    same: dict[str, int] = field(default_factory=dict)
-    near: list[str] = field(default_factory=list)
-    """URLs that stay, and are replayed as one that leaves."""
+    found: Found | None = None
 
     def run(self) -> None:
         """Do it, or without ``--yes`` find what would be done."""
-        from frontier.postcrawl.removal import find, with_urls
+        from frontier.postcrawl.removal import find
 
         if not self._goes_on(0) or not self._all_read():
             return
-        self.wanted, self.near = with_urls(self.manifests, self.wanted)
-        found = find(self.manifests, self.wanted)
-        self.same = found.same
+        self.found = found = find(self.manifests, self.wanted)
         if not self.how.yes:
             self.gone = found.leaving
             self.dependent = sum(map(len, found.dependent.values()))
-            self._leave_index(found.leaving)
+            self._leave_index(found.urls, found.leaving)
             return
         if found.dependent:
             if not self._restore(found) or not self._all_read():
@@ -204,8 +200,8 @@ class _Removal:
                 f"{at[0]} of {at[1]} stays: the revisit in {where} needs it"
             )
         leaving = [one for one in found.leaving if one.at not in found.needed]
-        self._leave_index(leaving)
-        self._remove(leaving)
+        self._leave_index(found.urls, leaving)
+        self._remove(found.urls, leaving)
 
     def _all_read(self) -> bool:
         """Read all files; return if each revisit that needs what would leave is known.
@@ -246,20 +242,20 @@ class _Removal:
         self._put_back(set(files), lambda _, __: False)
         return self._goes_on(named)
 
-    def _leave_index(self, leaving: Sequence[Leaving]) -> None:
+    def _leave_index(self, urls: set[str], leaving: Sequence[Leaving]) -> None:
         if self.how.collection is None:
             return
         from frontier.collection.purge import Captures, remove_captures
         from frontier.store.keys import collection_keys
 
         single = frozenset(one.at for one in leaving)
-        captures = Captures(self.wanted.urls, single)
+        captures = Captures(frozenset(urls), single)
         with self.how.connected() as store:
             keys = collection_keys(store, self.how.collection)
             dry = not self.how.yes
             self.index_entries = remove_captures(store, keys, captures, dry=dry)
 
-    def _remove(self, leaving: Sequence[Leaving]) -> None:
+    def _remove(self, urls: set[str], leaving: Sequence[Leaving]) -> None:
         from frontier.postcrawl.removal import removing
 
         files = list(dict.fromkeys(Path(one.file) for one in leaving))
@@ -275,7 +271,7 @@ class _Removal:
         left = {one.at for one in self.gone}
 
         def has_left(url: str, date: str) -> bool:
-            return url in self.wanted.urls or (url, date) in left
+            return url in urls or (url, date) in left
 
         self._put_back({Path(one.file) for one in self.gone}, has_left, say)
 
@@ -320,8 +316,8 @@ class _Removal:
             "dependent": self.dependent,
             "written": self.written,
             "index_entries": self.index_entries,
-            "payloads_left": self.same,
-            "near_misses": self.near,
+            "payloads_left": self.found.same if self.found else {},
+            "near_misses": self.found.near if self.found else [],
         }
 
 

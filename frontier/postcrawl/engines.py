@@ -114,11 +114,12 @@ def duckdb_engine(
 
 def _limit_threads(connection: duckdb.DuckDBPyConnection) -> None:
     """Leave each thread of *connection* `PER_THREAD` of its memory."""
-    said = "SELECT current_setting('threads')"
-    ((threads,),) = connection.execute(said).fetchall()
-    most = max(1, _limit_of(connection) // PER_THREAD)
-    if threads > most:
-        connection.execute(f"SET threads={most}")
+    said = "SELECT current_setting('threads'), current_setting('memory_limit')"
+    ((threads, limit),) = connection.execute(said).fetchall()
+    number, _, unit = limit.partition(" ")  # as in 244.1 MiB
+    power = ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit)
+    most = int(float(number) * 1024**power) // PER_THREAD
+    connection.execute(f"SET threads={max(1, min(threads, most))}")
 
 
 @contextmanager
@@ -182,15 +183,6 @@ class DuckDb:
             columns.write_parquet(os.fspath(place / _EMPTY))
 
 
-def _limit_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """The memory limit in bytes, which DuckDB states as ``244.1 MiB``."""
-    asked = "SELECT current_setting('memory_limit')"
-    ((said,),) = connection.execute(asked).fetchall()
-    number, _, unit = said.partition(" ")
-    power = ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit)
-    return int(float(number) * 1024**power)
-
-
 @contextmanager
 def _creating(place: Path) -> Iterator[None]:
     """Make *place* an empty directory; what was written there then goes to disk."""
@@ -232,10 +224,7 @@ class Spark:
 
     def table(self, name: str, rows: pa.Table) -> None:
         """Name a few rows."""
-        spelled = {"string": "STRING", "int32": "INT", "int64": "BIGINT"}
-        columns = [f"{one.name} {spelled[str(one.type)]}" for one in rows.schema]
-        values = [tuple(row.values()) for row in rows.to_pylist()]
-        frame = self._session.createDataFrame(values, ", ".join(columns))
+        frame = self._session.createDataFrame(rows)
         frame.createOrReplaceTempView(name)
 
     def rows(self, text: str) -> Iterator[tuple[Any, ...]]:

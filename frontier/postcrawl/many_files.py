@@ -97,14 +97,13 @@ def _outcomes(
 
 def _end_with_parent() -> None:
     """End this process when its parent ends; else it would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+    parent: Any = multiprocessing.parent_process()
 
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
 
-def _exit_after(parent: Any) -> None:
-    parent.join()
-    os._exit(1)
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def caught(step: Callable[..., object], one: tuple[Any, ...]) -> object:

@@ -27,7 +27,6 @@ import pyarrow as pa
 
 from frontier.errors import NoManifest, StaleManifest
 from frontier.files import mode_of_environment, publish
-from frontier.model import frozen
 from frontier.postcrawl.actions import Pass
 from frontier.postcrawl.engines import (
     Engine,
@@ -61,19 +60,8 @@ SELECT count(fault), count(CASE WHEN NOT agrees THEN 1 END) FROM manifest
 """Counts records that could not be read, and those that do not have the digest that
 they claim, or whose claim cannot be checked here."""
 COPIES = """
-SELECT count(*), CAST(coalesce(sum(payload_length), 0) AS BIGINT),
-  count(DISTINCT file) FROM plan
+SELECT count(*), CAST(coalesce(sum(payload_length), 0) AS BIGINT) FROM plan
 """
-NAMED = 20
-"""Files that are named in a plan's summary."""
-FILES = f"""
-SELECT file, count(*) AS copies,
-  CAST(sum(payload_length) AS BIGINT) AS payload_bytes,
-  CAST(sum(record_length) AS BIGINT) AS record_bytes
-FROM plan GROUP BY file ORDER BY record_bytes DESC, file LIMIT {NAMED}
-"""  # noqa: S608 - ours
-"""The files that would lose most. *record_bytes* is the size of a file's copies in it;
-it would gain as many revisits."""
 PLAN = "plan.parquet"
 TEXT = "plan.warcsum"
 """The plan in the form of WARCsum."""
@@ -97,16 +85,6 @@ def admitted(policy: Policy, mimes: Iterable[str]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
 
 
-@frozen
-class FileCopies:
-    """What a file would lose; see `FILES`."""
-
-    file: str
-    copies: int
-    payload_bytes: int
-    record_bytes: int
-
-
 @dataclass(slots=True)
 class Plan:
     """The summary of a plan."""
@@ -128,9 +106,6 @@ class Plan:
     cannot be checked: they stay what they are."""
     algorithms: list[str] = field(default_factory=list)
     """The algorithms of the manifests' payload digests."""
-    files_with_copies: int = 0
-    most: list[FileCopies] = field(default_factory=list)
-    """The files that would lose most."""
 
 
 def make_plan(
@@ -210,9 +185,7 @@ def _query(
         engine.table("admitted", admitted(policy, (mime for (mime,) in found)))
     engine.write_by_file(text_of(policy), directory / PLAN)
     engine.view("plan", parts_of(directory / PLAN))
-    counts = engine.rows(COPIES)
-    ((plan.copies, plan.copied_bytes, plan.files_with_copies),) = counts
-    plan.most = [FileCopies(*each) for each in engine.rows(FILES)]
+    ((plan.copies, plan.copied_bytes),) = engine.rows(COPIES)
 
 
 def files_of(directory: Path) -> list[str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -125,6 +125,11 @@ class Leaving:
 class Found:
     """What is to leave, and what depends on it."""
 
+    urls: set[str]
+    """All URLs that leave."""
+    near: list[str]
+    """URLs that stay, though replay tools take them for one that leaves: they differ
+    from it in their fragment, scheme, ``www.`` or capitals, say."""
     leaving: list[Leaving] = field(default_factory=list)
     dependent: dict[str, list[str]] = field(default_factory=dict)
     """The ids of revisits that refer to one of these and stay, by their file."""
@@ -238,21 +243,6 @@ def _id(text: str) -> str:
     return f"<{text.strip('<>')}>"
 
 
-def with_urls(directory: Path, wanted: Wanted) -> tuple[Wanted, list[str]]:
-    """*wanted* with all URLs in the files that it `has`, and the URLs that are near.
-
-    The latter stay, though replay tools take them for one that leaves: they differ from
-    it in their fragment, scheme, ``www.`` or capitals, say.
-    """
-    with duckdb_of_manifests(directory) as engine:
-        rows = engine.rows("SELECT DISTINCT url FROM manifest WHERE type <> 'warcinfo'")
-        found = {url for (url,) in rows if url}
-    urls = wanted.urls | {url for url in found if wanted.has(url)}
-    keys = {_key(url) for url in urls} - {""}
-    near = sorted(url for url in found - urls if _key(url) in keys)
-    return replace(wanted, urls=urls), near
-
-
 def _key(url: str) -> str:
     """The key of *url*; empty for what is none, as the name of a crawl's own record."""
     try:
@@ -269,9 +259,14 @@ def find(directory: Path, wanted: Wanted) -> Found:
     Raises:
         ConfigurationError: A digest of a revisit cannot be computed here.
     """
-    found = Found()
     with duckdb_of_manifests(directory) as engine:
-        engine.table("urls", texts(url=wanted.urls))
+        rows = engine.rows("SELECT DISTINCT url FROM manifest WHERE type <> 'warcinfo'")
+        there = {url for (url,) in rows if url}
+        urls = wanted.urls | {url for url in there if wanted.has(url)}
+        keys = {_key(url) for url in urls} - {""}
+        near = sorted(url for url in there - urls if _key(url) in keys)
+        found = Found(set(urls), near)
+        engine.table("urls", texts(url=urls))
         engine.table("ids", texts(record_id=wanted.ids))
         engine.table("payloads", texts(digest=wanted.payloads))
         engine.table("empty", texts(digest=_of_nothing()))

@@ -59,23 +59,6 @@ def test_a_policy_leaves_out_what_a_crawl_would(new_warc, tmp_path):
         assert words[0] in str(done.exception), words
 
 
-def test_plan_reports_the_copies_and_bytes_of_each_file(before, new_warc, tmp_path):
-    warc = new_warc("three.warc.gz")
-    warc.response("http://c.example/", 20, PAGE)
-    third = warc.close()
-    manifests = tmp_path / "manifests"
-    done = planned(before, manifests)
-
-    second = before / "two.warc.gz"
-    told = {one["file"]: (one["copies"], one["payload_bytes"]) for one in done["most"]}
-    assert told == {
-        str(second): (3, 2 * len(PAGE) + len(OTHER)),
-        str(third): (1, len(PAGE)),
-    }
-    shown = CliRunner().invoke(app, ["warc", "plan", str(manifests)])
-    assert f"{second}: 3 records of" in shown.stdout
-
-
 def test_a_file_that_changed_before_the_plan_is_named(before, tmp_path):
     manifests = tmp_path / "manifests"
     run("manifest", before, "-o", manifests)
