@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.collection.check import Findings
+    from frontier.collection.check import Check
     from frontier.collection.sources import Source
     from frontier.collection.summary import CollectionView
 
@@ -366,7 +366,7 @@ def check(given: CheckOptions) -> Shown:
     return Shown(found.as_dict(), _findings(found), code=code)
 
 
-def _findings(found: Findings) -> Iterator[str]:
+def _findings(found: Check) -> Iterator[str]:
     yield f"{found.digests:,} entries were looked at"
     for fault, count in found.faults.items():
         repaired = found.repaired[fault]

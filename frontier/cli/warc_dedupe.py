@@ -209,8 +209,6 @@ def convert(how: ConvertOptions) -> Shown:
     """Write ARC files, or WARC files of other shapes, as usual WARC.
 
     That is WARC with a gzip member for each record.
-
-    What is written is read again, and compared with the old file.
     """
     trouble = Trouble()
     from frontier.postcrawl.convert import convert, name_of

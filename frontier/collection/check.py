@@ -8,19 +8,20 @@ grow with the index.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from frontier.collection.purge import lead_on, require_quiet
 from frontier.collection.rounds import Hold
-from frontier.collection.summary import COUNTS, counted, names, scanned
+from frontier.collection.summary import COUNTS, counted, members, names, scanned
 from frontier.dedupe.digest_index import decode
 from frontier.status.validate import printable
 from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from frontier.store.keys import CollectionKeys
 
@@ -37,10 +38,14 @@ class Fault(StrEnum):
     COUNTS = "counts that are not the sums of their crawls'"
 
 
-@dataclass(slots=True)
-class Findings:
-    """What a check has found."""
+@dataclass
+class Check:
+    """A check of the collection *keys*; with *repair* it repairs on the way."""
 
+    store: BlockingStore
+    keys: CollectionKeys
+    repair: bool = False
+    progress: Callable[[int], None] = lambda _: None
     faults: Counter[Fault] = field(default_factory=Counter)
     examples: dict[Fault, list[str]] = field(default_factory=dict)
     repaired: Counter[Fault] = field(default_factory=Counter)
@@ -62,92 +67,75 @@ class Findings:
             said[name] = {fault.name.lower(): value for fault, value in found.items()}
         return {**said, "unfinished": self.unfinished}
 
-    def add(self, fault: Fault, example: str) -> None:
-        """Count one *fault*."""
-        self.faults[fault] += 1
-        shown = self.examples.setdefault(fault, [])
-        if len(shown) < EXAMPLES:
-            shown.append(printable(example))
-
-
-class Check:
-    """A check of the collection *keys*; with *repair* it repairs on the way."""
-
-    def __init__(
-        self,
-        store: BlockingStore,
-        keys: CollectionKeys,
-        *,
-        repair: bool = False,
-        progress: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self.found = Findings()
-        self._store = store
-        self._keys = keys
-        self._repair = repair
-        self._progress = progress
-        self._committed: list[str] = []
-        self._hold: Hold | None = None
-
-    def run(self) -> Findings:
+    def run(self) -> Self:
         """Look at everything.
 
         Raises:
             CollectionInUse: It is to be repaired, and a crawl or import adds to it.
         """
-        if not self._repair:
-            return self._look()
-        with Hold(self._store, self._keys) as self._hold:
-            require_quiet(self._store, self._keys, rounds=False)
-            return self._look()
+        with Hold(self.store, self.keys) if self.repair else nullcontext() as hold:
+            if self.repair:
+                require_quiet(self.store, self.keys, rounds=False)
+            self._look(hold)
+        return self
 
-    def _look(self) -> Findings:
-        keys = self._keys
-        self._committed = self._members(keys.committed)
-        self._owners()
+    def _look(self, hold: Hold | None) -> None:
+        store, keys = self.store, self.keys
+        committed = members(store, keys.committed)
+        for found in self._scan(hold, keys.alldupes):
+            self._owners(found, committed)
         sums: Counter[str] = Counter()
-        for crawl_id in self._committed:
-            for found in self._scan(keys.crawl(crawl_id)):
+        for crawl_id in committed:
+            for found in self._scan(hold, keys.crawl(crawl_id)):
                 self._entries(crawl_id, found)
-            sums.update(counted(self._store, keys.counts(crawl_id)))
-        told = counted(self._store, keys.allcounts)
+            sums.update(counted(store, keys.counts(crawl_id)))
+        told = counted(store, keys.allcounts)
         for name in COUNTS:
             if told[name] != sums[name]:
                 text = f"{name} is {told[name]:,}, its crawls have {sums[name]:,}"
                 mend = Call.command("HSET", keys.allcounts, name, sums[name])
                 self._fault(Fault.COUNTS, text, mend)
-        importing = names(self._store.command("HKEYS", keys.importing))
-        uncommitted = self._members(keys.uncommitted)
-        for members, what in ((uncommitted, "not committed"), (importing, "imported")):
-            for name in members:
-                self.found.unfinished.append(f"{printable(name)} is {what}")
-        return self.found
+        for name in members(store, keys.uncommitted):
+            self.unfinished.append(f"{printable(name)} is not committed")
+        for name in names(store.command("HKEYS", keys.importing)):
+            self.unfinished.append(f"{printable(name)} is imported")
+
+    def _scan(self, hold: Hold | None, key: str) -> Iterator[list[tuple[bytes, bytes]]]:
+        for chunk in scanned(self.store, key):
+            if hold is not None:
+                hold.take()
+            self.digests += len(chunk)
+            self.progress(self.digests)
+            yield chunk
 
     def _fault(self, fault: Fault, example: str, *repairs: Call) -> None:
-        self.found.add(fault, example)
-        if self._repair and repairs:
-            self._store.run(repairs)
-            self.found.repaired[fault] += 1
+        self.faults[fault] += 1
+        shown = self.examples.setdefault(fault, [])
+        if len(shown) < EXAMPLES:
+            shown.append(printable(example))
+        if self.repair and repairs:
+            self.store.run(repairs)
+            self.repaired[fault] += 1
 
-    def _owners(self) -> None:
+    def _owners(
+        self, found: list[tuple[bytes, bytes]], committed: Sequence[str]
+    ) -> None:
         """Check that the crawls that digests lead to have them."""
-        store, keys = self._store, self._keys
-        for found in self._scan(keys.alldupes):
-            owned = [(each, owner.decode("utf-8", "replace")) for each, owner in found]
-            there = store.run(
-                [Call.command("HEXISTS", keys.crawl(c), d) for d, c in owned]
-            )
-            for (digest, owner), known in zip(owned, there, strict=True):
-                if not known:
-                    mend = lead_on(store, keys, digest, owner, self._committed)
-                    text = digest.decode("utf-8", "replace")
-                    self._fault(Fault.DANGLING, f"{text} leads to {owner}", mend)
+        store, keys = self.store, self.keys
+        owned = [(each, owner.decode("utf-8", "replace")) for each, owner in found]
+        there = store.run([Call.command("HEXISTS", keys.crawl(c), d) for d, c in owned])
+        for (digest, owner), known in zip(owned, there, strict=True):
+            if not known:
+                mend = lead_on(store, keys, digest, owner, committed)
+                text = digest.decode("utf-8", "replace")
+                self._fault(Fault.DANGLING, f"{text} leads to {owner}", mend)
 
     def _entries(self, crawl_id: str, found: list[tuple[bytes, bytes]]) -> None:
+        """Check that the digests of a crawl are found, and can be read."""
         if not found:
             return
-        name = self._keys.alldupes
-        owners = self._store.command("HMGET", name, *(d for d, _ in found))
+        name = self.keys.alldupes
+        owners = self.store.command("HMGET", name, *(d for d, _ in found))
         for (digest, value), owner in zip(found, owners, strict=True):
             example = f"{crawl_id}: {digest.decode('utf-8', 'replace')}"
             if owner is None:
@@ -155,14 +143,3 @@ class Check:
                 self._fault(Fault.MISSING, example, add)
             if decode(value) is None:
                 self._fault(Fault.UNREADABLE, example)
-
-    def _members(self, key: str) -> list[str]:
-        return names(self._store.command("SMEMBERS", key))
-
-    def _scan(self, key: str) -> Iterator[list[tuple[bytes, bytes]]]:
-        for chunk in scanned(self._store, key):
-            if self._hold is not None:
-                self._hold.take()
-            self.found.digests += len(chunk)
-            self._progress(self.found.digests)
-            yield chunk

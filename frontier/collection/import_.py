@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING
 
 from frontier.collection.captures_of import Known, captures_of, opened
 from frontier.collection.rounds import is_uncommitted
-from frontier.collection.summary import counted, filename, names, note_change
+from frontier.collection.summary import counted, filename, members, note_change
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
 from frontier.model import frozen
@@ -101,7 +101,6 @@ class Import:
         self._config = config or ImportConfig()
         self._say = say
         self._bar = bar
-        self._named: dict[str, frozenset[str | None]] = {}
 
     def broken(self, error: SourceBroken) -> None:
         """Note that a source is left out."""
@@ -117,47 +116,41 @@ class Import:
         Raises:
             StoreUnavailable: Repeat it.
         """
-        new = self._new(sources)
+        new = list(self._new(sources))
         for number, source in enumerate(new):
             self._set_progress(number / len(new))
             try:
                 self._import(source)
             except SourceBroken as error:
                 self.broken(error)
-        if removal or self._config.compat:
-            kept = {s.crawl_id for s in sources if s.listed or not self._config.compat}
-            self._count_removed(kept)
+        compat = self._config.compat
+        if removal or compat:
+            self._count_removed({s.crawl_id for s in sources if s.listed or not compat})
         self._set_progress(1)
         note_change(self._store, self._keys)
         return self.done
 
-    def _new(self, sources: Sequence[Source]) -> list[Source]:
+    def _new(self, sources: Sequence[Source]) -> Iterator[Source]:
         """The *sources* that are not in the index."""
-        done = self._keys.done
-        known = self._store.run(
-            [Call.command("SISMEMBER", done, source.name) for source in sources]
-        )
-        new: dict[str, Source] = {}
-        for source, there in zip(sources, known, strict=True):
-            if there and source.name in self._names_in(source.crawl_id):
+        keys, seen = self._keys, set[str]()
+        asked = [Call.command("SISMEMBER", keys.done, each.name) for each in sources]
+        listed = {
+            (crawl_id, filename(entry))
+            for crawl_id in {source.crawl_id for source in sources}
+            for entry in self._store.command("LRANGE", keys.waczs(crawl_id), 0, -1)
+        }
+        for source, is_done in zip(sources, self._store.run(asked), strict=True):
+            name, crawl_id = source.name, source.crawl_id
+            if is_done and (crawl_id, name) in listed:
                 self.done.known += 1
-            elif there:
-                reason = f"{source.name!r} is in the index, of another crawl than"
-                self.broken(SourceBroken(source.url, f"{reason} {source.crawl_id}"))
-            elif source.name in new:
-                self.broken(SourceBroken(source.url, f"a second {source.name!r}"))
+            elif is_done:
+                reason = f"{name!r} is in the index, of another crawl than {crawl_id}"
+                self.broken(SourceBroken(source.url, reason))
+            elif name in seen:
+                self.broken(SourceBroken(source.url, f"a second {name!r}"))
             else:
-                new[source.name] = source
-        return list(new.values())
-
-    def _names_in(self, crawl_id: str) -> frozenset[str | None]:
-        """The names of the crawl's sources, as they were when first asked for."""
-        found = self._named.get(crawl_id)
-        if found is None:
-            entries = self._store.command("LRANGE", self._keys.waczs(crawl_id), 0, -1)
-            found = frozenset(map(filename, entries))
-            self._named[crawl_id] = found
-        return found
+                seen.add(name)
+                yield source
 
     def _import(self, source: Source) -> None:
         if is_uncommitted(self._store, self._keys, source.crawl_id):
@@ -246,24 +239,16 @@ class Import:
         return bool(self._store.call(Call.to("collection_imported", names, given)))
 
     def _set_progress(self, part: float) -> None:
-        shown = f"{part:.6g}"
         name = self._keys.allcounts
-        self._store.command("HSET", name, "updateProgress", shown)
+        self._store.command("HSET", name, "updateProgress", f"{part:.6g}")
 
     def _count_removed(self, kept: set[str]) -> None:
         keys = self._keys
-        members = self._store.command("SMEMBERS", keys.committed)
-        removed = [crawl_id for crawl_id in names(members) if crawl_id not in kept]
-        sizes = [counted(self._store, keys.counts(each)) for each in removed]
+        removed = set(members(self._store, keys.committed)) - kept
+        sizes = (counted(self._store, keys.counts(each)) for each in removed)
         total = sum(each["totalCrawlSize"] for each in sizes)
-        self._store.command(
-            "HSET",
-            keys.allcounts,
-            "removedCrawls",
-            len(removed),
-            "removedCrawlSize",
-            total,
-        )
+        facts = ("removedCrawls", len(removed), "removedCrawlSize", total)
+        self._store.command("HSET", keys.allcounts, *facts)
 
 
 def _chunks(spool: IO[bytes]) -> Iterator[list[Known]]:
@@ -281,16 +266,9 @@ def conserved(
         return 0
     wanted = [each.digest for each in revisits]
     owners = store.command("HMGET", keys.alldupes, *wanted)
-    owned = [
-        (each, owner.decode("utf-8", "replace"))
-        for each, owner in zip(revisits, owners, strict=True)
-        if owner is not None
-    ]
-    values = store.run(
-        [Call.command("HGET", keys.crawl(crawl), each.digest) for each, crawl in owned]
-    )
-    total = 0
-    for (each, _), value in zip(owned, values, strict=True):
-        if (original := decode(value or b"")) is not None:
-            total += max(0, original.length - each.size)
-    return total
+    crawls = [(owner or b"").decode("utf-8", "replace") for owner in owners]
+    asked = zip(crawls, wanted, strict=True)
+    values = store.run([Call.command("HGET", keys.crawl(c), d) for c, d in asked])
+    originals = [decode(value or b"") for value in values]
+    pairs = zip(originals, revisits, strict=True)
+    return sum(max(0, found.length - each.size) for found, each in pairs if found)

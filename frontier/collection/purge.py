@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from frontier.collection.rounds import Hold
 from frontier.collection.summary import (
     counted,
     filename,
+    members,
     names,
     note_change,
     scanned,
@@ -54,21 +55,14 @@ class Plan:
 
 def plan(store: BlockingStore, keys: CollectionKeys, keep: Collection[str]) -> Plan:
     """Plan a purge that keeps the committed crawls in *keep*, and those that run."""
-    members, digests, uncommitted = store.run(
-        [
-            Call.command("SMEMBERS", keys.committed),
-            Call.command("HLEN", keys.alldupes),
-            Call.command("SMEMBERS", keys.uncommitted),
-        ]
-    )
-    there = set(names(members))
-    rounds = map(round_of, names(uncommitted))
+    there = set(members(store, keys.committed))
+    rounds = map(round_of, members(store, keys.uncommitted))
     stay = {crawl_id for crawl_id, number in rounds if number is not None} | set(keep)
     return Plan(
         tuple(sorted(there & stay)),
         tuple(sorted(there - stay)),
         tuple(sorted(set(keep) - there)),
-        digests,
+        store.command("HLEN", keys.alldupes),
     )
 
 
@@ -103,19 +97,17 @@ def purge(
         store.run(calls)
         progress(looked)
 
+    index = keys.alldupes
     kept = {crawl_id.encode("utf-8", "replace") for crawl_id in planned.kept}
     sums: Counter[str] = Counter()
     with Hold(store, keys) as hold:
-        for found in scanned(store, keys.alldupes):
+        for found in scanned(store, index):
             gone = [digest for digest, owner in found if owner not in kept]
-            hdel = Call.command("HDEL", keys.alldupes, *gone)
-            step(found, *([hdel] if gone else []))
+            step(found, *([Call.command("HDEL", index, *gone)] if gone else []))
         for crawl_id in planned.kept:
             for found in scanned(store, keys.crawl(crawl_id)):
-                to = keys.alldupes
-                step(
-                    found, *(Call.command("HSETNX", to, d, crawl_id) for d, _ in found)
-                )
+                heirs = (Call.command("HSETNX", index, d, crawl_id) for d, _ in found)
+                step(found, *heirs)
             sums.update(counted(store, keys.counts(crawl_id)))
         facts = [each for pair in sums.items() if pair[1] for each in pair]
         facts += ["updateProgress", 1]  # nothing on removed crawls, like Browsertrix
@@ -124,15 +116,15 @@ def purge(
         # Last: without these names a second run would find nothing to do.
         _forget(store, keys, planned)
         note_change(store, keys)
-    return int(store.command("HLEN", keys.alldupes))
+    return int(store.command("HLEN", index))
 
 
 def _forget(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
     """Delete what only the removed crawls have, and last of all their names."""
     kept = {key for crawl_id in planned.kept for key in _keys_of(keys, crawl_id)}
-    stay = set(_files(store, keys, planned.kept))
+    stay = {name for crawl_id in planned.kept for name in _files(store, keys, crawl_id)}
     for crawl_id in planned.removed:
-        files = [name for name in _files(store, keys, [crawl_id]) if name not in stay]
+        files = set(_files(store, keys, crawl_id)) - stay
         # Not keys that an invalid id has in common with a crawl that stays.
         own = [key for key in _keys_of(keys, crawl_id) if key not in kept]
         calls = [Call.command("SREM", keys.done, name) for name in files]
@@ -140,13 +132,10 @@ def _forget(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
         store.run([*calls, Call.command("SREM", keys.committed, crawl_id)])
 
 
-def _files(
-    store: BlockingStore, keys: CollectionKeys, crawls: Sequence[str]
-) -> list[str]:
-    """The names of the files of *crawls*."""
-    lists = store.run([Call.command("LRANGE", keys.waczs(c), 0, -1) for c in crawls])
-    found = (filename(entry) for entries in lists for entry in entries)
-    return [name for name in found if name is not None]
+def _files(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> list[str]:
+    """The names of the files of a crawl."""
+    entries = store.command("LRANGE", keys.waczs(crawl_id), 0, -1)
+    return list(filter(None, map(filename, entries)))
 
 
 def _keys_of(keys: CollectionKeys, crawl_id: str) -> tuple[str, ...]:
@@ -164,22 +153,15 @@ def require_quiet(
     Raises:
         CollectionInUse: A crawl runs, or a source is imported.
     """
-    uncommitted, importing = store.run(
-        [
-            Call.command("SMEMBERS", keys.uncommitted),
-            Call.command("HKEYS", keys.importing),
-        ]
-    )
-    running = [round_of(name) for name in names(uncommitted)]
+    running = map(round_of, members(store, keys.uncommitted))
     others = [crawl for crawl, number in running if number is None or not rounds]
     if others:
         raise CollectionInUse(
             f"{min(others)} is not committed; let it end, or cancel it"
         )
-    if importing:
-        first = names(importing)[0]
+    if importing := names(store.command("HKEYS", keys.importing)):
         raise CollectionInUse(
-            f"{first} is being imported; let it end, or import it again"
+            f"{importing[0]} is being imported; let it end, or import it again"
         )
 
 
@@ -226,24 +208,24 @@ def _remove(
     store: BlockingStore, keys: CollectionKeys, captures: Captures, hold: Hold | None
 ) -> int:
     """Count the entries of *captures*; with a *hold*, take them out."""
-    crawls = names(store.command("SMEMBERS", keys.committed))
-    count = 0
-    for crawl_id in crawls:
-        for found in scanned(store, keys.crawl(crawl_id)):
-            if hold is not None:
-                hold.take()
-            for digest, raw in found:
-                value = decode(raw)
-                if value is None or not captures.has(value.url, value.date):
-                    continue
-                count += 1
-                if hold is not None:
-                    store.call(lead_on(store, keys, digest, crawl_id, crawls, 1))
-    for key, is_one in ((keys.urls, _by_url), (keys.history, _last)):
+
+    def selected(
+        key: str, is_one: Callable[[bytes, Captures], bool]
+    ) -> Iterator[list[bytes]]:
         for found in scanned(store, key):
             if hold is not None:
                 hold.take()
-            gone = [field for field, value in found if is_one(value, captures)]
+            yield [field for field, value in found if is_one(value, captures)]
+
+    crawls = members(store, keys.committed)
+    count = 0
+    for crawl_id in crawls:
+        for gone in selected(keys.crawl(crawl_id), _by_digest):
+            count += len(gone)
+            for digest in gone if hold is not None else ():
+                store.call(lead_on(store, keys, digest, crawl_id, crawls, 1))
+    for key, is_one in ((keys.urls, _by_url), (keys.history, _last)):
+        for gone in selected(key, is_one):
             count += len(gone)
             if gone and hold is not None:
                 store.command("HDEL", key, *gone)
@@ -271,19 +253,23 @@ def lead_on(
     return Call.to("collection_mend", hashes, [digest, owner, heir, is_removed])
 
 
+def _by_digest(value: bytes | str, captures: Captures) -> bool:
+    """Whether *value*, from the index by digest, is one of *captures*."""
+    known = decode(value)
+    return known is not None and captures.has(known.url, known.date)
+
+
 def _by_url(value: bytes, captures: Captures) -> bool:
     """Whether *value*, from the index by URL, is one of *captures*."""
     rest = value.decode("utf-8", "replace").partition(" ")[2]
-    known = decode(f"0 {rest}")
-    return known is not None and captures.has(known.url, known.date)
+    return _by_digest(f"0 {rest}", captures)
 
 
 def _last(value: bytes, captures: Captures) -> bool:
     """Whether *value*, the last capture of a URL, refers to one of *captures*."""
     try:
         facts = json.loads(value)
-        url, known = str(facts["url"]), decode(str(facts["original"]))
+        url, original = str(facts["url"]), str(facts["original"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return False
-    is_one = known is not None and captures.has(known.url, known.date)
-    return is_one or url in captures.urls
+    return url in captures.urls or _by_digest(original, captures)

@@ -197,6 +197,11 @@ def names(members: Iterable[bytes]) -> list[str]:
     return sorted(member.decode("utf-8", "replace") for member in members)
 
 
+def members(store: BlockingStore, key: str) -> list[str]:
+    """The members of the set *key* as text, sorted."""
+    return names(store.command("SMEMBERS", key))
+
+
 def note_change(store: BlockingStore, keys: CollectionKeys) -> None:
     """Note that the collection *keys* was changed just now."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")

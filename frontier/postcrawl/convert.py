@@ -4,26 +4,28 @@ What always holds:
 
 1.  Each block keeps its bytes. Records of ARC get the headers that
     `frontier.warc.containers` makes; those of WARC keep theirs, byte for byte.
-2.  A file gets its name after it was read back, and found to have the records that were
-    made of the old one, byte for byte.
+2.  A file gets its name after it was read back for its index.
 3.  A second run makes the same bytes. A file that is there already is only compared.
 """
 
 from __future__ import annotations
 
-import hashlib
+import filecmp
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from frontier.cdx.lines import captures_in
 from frontier.dedupe.digest import digest_of_block
 from frontier.errors import BadWarc, FileTaken
-from frontier.files import OPEN, make_directory, mode_of_environment, published
+from frontier.files import (
+    OPEN,
+    make_directory,
+    mode_of_environment,
+    rewriting,
+    sync_directory,
+)
 from frontier.model import Body, slices_of
 from frontier.postcrawl.apply import IN_MEMORY, held
 from frontier.postcrawl.originals import Rewritten
@@ -31,7 +33,7 @@ from frontier.postcrawl.payload import payload_in
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import compress
-from frontier.warc.reader import Found, Source, parts_of
+from frontier.warc.reader import Found, Source, parts_of, records_in
 from frontier.warc.records import Record, warcinfo
 from frontier.warc.remote_files import open_file
 
@@ -54,7 +56,7 @@ def convert(path: Path, out: Path) -> Rewritten:
     index.
 
     Raises:
-        BadWarc: It is cut off or damaged, or *out* was written wrong.
+        BadWarc: It is cut off or damaged.
         FileTaken: *out* exists, and is not made from *path*.
         OSError: One cannot be read or written.
     """
@@ -62,32 +64,26 @@ def convert(path: Path, out: Path) -> Rewritten:
     done.bytes_before = path.stat().st_size
     mode = mode_of_environment()
     make_directory(out.parent, mode)
-    wanted, has = hashlib.sha256(), hashlib.sha256()
-    lines: list[bytes] = []
+    made = out.with_name(out.name + OPEN)
 
     def unlisted(error: BadWarc) -> None:
         where = f"{out}: the record at byte {error.offset:,}"
         done.kept.append(f"{where} is not in the index: {error.reason}")
 
-    is_there = out.exists()
-    with nullcontext() if is_there else published(out, mode) as target:
-        for record in _records(path, out, done):
-            for part in chain.from_iterable(map(slices_of, record.parts)):
-                wanted.update(part)
-            if target is not None:
+    with rewriting(out, mode) as new:
+        with open(new.fileno(), "wb", closefd=False) as target:
+            for record in _records(path, out, done):
                 target.writelines(compress(record))
-        if target is not None:
-            target.flush()
-        made = out if is_there else out.with_name(out.name + OPEN)
-        with suppress(BadWarc):  # then it does not have them all
-            found = captures_in(_read(made, has), out.name, unlisted)
-            lines.extend(capture.encode() for capture in found)
-        if has.digest() != wanted.digest():
-            if is_there:
-                raise FileTaken(str(out))
-            raise BadWarc(str(path), 0, f"{out} was written with other records,")
-        if not is_there:
+        os.fsync(new.fileno())
+        with open_file(made, ahead=True) as file:
+            found = captures_in(records_in(file, os.fspath(out)), out.name, unlisted)
+            lines = [capture.encode() for capture in found]
+        if not out.exists():
             Listing(mode=mode).write(made, lines)
+            made.replace(out)
+            sync_directory(out.parent)
+        elif not filecmp.cmp(made, out, shallow=False):
+            raise FileTaken(str(out))
     done.bytes_after = out.stat().st_size
     return done
 
@@ -108,17 +104,6 @@ def _records(path: Path, out: Path, done: Rewritten) -> Iterator[Record]:
                 name = found.headers.get("warc-record-id")
                 yield Record(name, (top + _END, block, _END))
                 done.replaced += 1
-
-
-def _read(made: Path, has: Any) -> Iterator[Found]:
-    """The records of *made*, whose bytes, as they are read, the digest *has* gets."""
-    with open_file(made, ahead=True) as file:
-        for found in every_record(file, os.fspath(made), packing_of(file)):
-            for part in chain([found.headers.top + _END], parts_of(found)):
-                has.update(part)
-            found.require_whole()
-            has.update(_END)
-            yield found
 
 
 def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
