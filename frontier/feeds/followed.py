@@ -61,19 +61,14 @@ def followed(
     chosen = [one for one in scores if not names or one[0] in names]
     views = site_views(store, keys, crawl.config.partitions, chosen)
     for view, (name, _) in zip(views, chosen, strict=True):
-        config, pages = store.run(
-            [
-                Call.command("HGET", keys.site(name), "config"),
-                Call.command("HGETALL", keys.failed(name)),
-            ]
-        )
-        feeds = read_config(config)
-        fields = [f"feed:{feed_field(url)}" for url in feeds] or ["feed"]
-        records = store.command("HMGET", keys.site(name), *fields)
-        told = [
+        said = store.command("HGETALL", keys.site(name))
+        feeds = [
             FollowedFeed(
-                read_feed(url, record), implied, str(exclusions.why(url) or "")
+                read_feed(url, said.get(f"feed:{feed_field(url)}".encode())),
+                implied,
+                str(exclusions.why(url) or ""),
             )
-            for (url, implied), record in zip(feeds.items(), records, strict=False)
+            for url, implied in read_config(said.get(b"config")).items()
         ]
-        yield FollowedSite(name, view, told, read_pages(pages))
+        pages = read_pages(store.command("HGETALL", keys.failed(name)))
+        yield FollowedSite(name, view, feeds, pages)

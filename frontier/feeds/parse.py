@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
     from frontier.workers.pool import WorkerPool
 
+    _Parts = tuple[object, list[object], Iterable[str], list[object]]
+    """What an entry has for an item: its guid, its links, the best first, the names of
+    its dates, and its embeds."""
+
 MOST_BYTES = 10 << 20
 """A larger feed is refused: a megabyte takes half a second of CPU time."""
 MOST_ITEMS = 5_000
@@ -120,16 +124,27 @@ def parse(body: bytes, content_type: str, url: str) -> ParsedFeed:
         raise NotAFeed(url, f"has {len(body):,} bytes, and {MOST_BYTES:,} are read")
     faults: Counter[str] = Counter()
     is_json = body.removeprefix(BOM_UTF8).lstrip()[:1] in {b"{", b"["}
-    make = _json_item if is_json else _xml_item
     if is_json:
-        entries = _of_json(body, url)
+        parts, entries = _json_parts, _of_json(body, url)
     else:
-        entries = _of_xml(body, content_type, url, faults)
+        parts, entries = _xml_parts, _of_xml(body, content_type, url, faults)
     if len(entries) > MOST_ITEMS:
         half = MOST_ITEMS // 2
         faults[f"has more than {MOST_ITEMS:,} items: {half:,} at each end are read"] = 0
         entries = entries[:half] + entries[-half:]
-    items = [make(entry, url, faults) for entry in entries]
+    items = []
+    for entry in entries:
+        guid, links, dates, embeds = parts(entry)
+        title = entry.get("title")
+        line = " ".join(title.split()) if isinstance(title, str) else ""
+        item = Item(
+            "" if guid is None else str(guid).strip(),
+            "".join(_urls(links, url, faults)[:1]),
+            _dates(entry, dates, faults),
+            line[:LONGEST_TITLE],
+            _urls(embeds, url, faults),
+        )
+        items.append(item)
     tags = [] if is_json else _ITEM.findall(body)
     is_cut = bool(tags) and not tags[-1][0] and not tags[-1][1].endswith(b"/")
     return ParsedFeed(items, clauses(faults), is_cut)
@@ -169,7 +184,7 @@ def _of_xml(
     return [dict(entry) for entry in found["entries"]]
 
 
-def _xml_item(entry: dict[str, Any], base: str, faults: Counter[str]) -> Item:
+def _xml_parts(entry: dict[str, Any]) -> _Parts:
     links = [dict(link) for link in entry.get("links") or ()]
     guid, link = entry.get("id") or "", entry.get("link")
     if entry.get("guidislink") and link == guid and not split(guid).is_web:
@@ -180,9 +195,7 @@ def _xml_item(entry: dict[str, Any], base: str, faults: Counter[str]) -> Item:
     embeds = [one.get("href") for one in links if one.get("rel") == "enclosure"]
     embeds += [dict(content).get("src") for content in entry.get("content") or ()]
     embeds += [dict(media).get("url") for media in entry.get("media_content") or ()]
-    dates = _dates(entry, ("published", "updated", "created"), faults)
-    urls = _urls([link, *others], base, faults)
-    return _made(guid, urls, dates, entry.get("title"), _urls(embeds, base, faults))
+    return guid, [link, *others], ("published", "updated", "created"), embeds
 
 
 def _of_json(body: bytes, url: str) -> list[dict[str, Any]]:
@@ -200,17 +213,15 @@ def _of_json(body: bytes, url: str) -> list[dict[str, Any]]:
     return [item for item in feed["items"] if isinstance(item, dict)]
 
 
-def _json_item(entry: dict[str, Any], base: str, faults: Counter[str]) -> Item:
+def _json_parts(entry: dict[str, Any]) -> _Parts:
     attached = entry.get("attachments")
     embeds = [
         one.get("url")
         for one in (attached if isinstance(attached, list) else ())
         if isinstance(one, dict)
     ]
-    dates = _dates(entry, ("date_published", "date_modified"), faults)
-    urls = _urls([entry.get("url"), entry.get("external_url")], base, faults)
-    guid, title = entry.get("id"), entry.get("title")
-    return _made(guid, urls, dates, title, _urls(embeds, base, faults))
+    urls = [entry.get("url"), entry.get("external_url")]
+    return entry.get("id"), urls, ("date_published", "date_modified"), embeds
 
 
 def _dates(
@@ -239,18 +250,6 @@ def _date(written: str, parsed: Any) -> int:
         return int(iso_date(written).timestamp())
     except ValueError:
         return timegm(parsed or parsedate(written) or ())
-
-
-def _made(
-    guid: object,
-    links: Sequence[str],
-    dates: Sequence[int],
-    title: object,
-    embeds: Sequence[str],
-) -> Item:
-    name = "" if guid is None else str(guid).strip()
-    line = " ".join(title.split())[:LONGEST_TITLE] if isinstance(title, str) else ""
-    return Item(name, "".join(links[:1]), dates, line, embeds)
 
 
 def _urls(given: Iterable[object], base: str, faults: Counter[str]) -> list[str]:

@@ -144,16 +144,12 @@ def read_config(packed: bytes | None) -> dict[str, list[str]]:
     return dict(msgpack.unpackb(packed)) if packed else {}
 
 
-def update_call(keys: CrawlKeys, site: Site) -> Call:
-    """The call that stores *site* as the configuration has it."""
-    args = [site.name, site.want, pack(site.feeds), site.wait_s, site.wait_max_s]
-    return Call.to("site_update", [keys.sites, keys.site(site.name)], args)
-
-
-def end_call(keys: CrawlKeys, name: str) -> Call:
-    """The call that ends the site *name*, which is no longer configured."""
-    args = [name, "ended", "", "", ""]
-    return Call.to("site_update", [keys.sites, keys.site(name)], args)
+def update_call(keys: CrawlKeys, name: str, site: Site | None) -> Call:
+    """The call that stores *site* as the configuration has it; ``None``: as ended."""
+    said: list[Argument] = ["ended", "", "", ""]
+    if site is not None:
+        said = [site.want, pack(site.feeds), site.wait_s, site.wait_max_s]
+    return Call.to("site_update", [keys.sites, keys.site(name)], [name, *said])
 
 
 def due_call(keys: CrawlKeys, most: int) -> Call:

@@ -33,7 +33,6 @@ from frontier.feeds.round_state import (
     FeedRecord,
     Taken,
     due_call,
-    end_call,
     feed_field,
     note_call,
     read_feed,
@@ -47,6 +46,7 @@ from frontier.requests.left_out import LeftOut
 from frontier.session.emitter import PAUSE, Emitter
 from frontier.session.session import session_of
 from frontier.settings.live_source import Live
+from frontier.status.text import counted, first_of
 from frontier.store.calls import batches
 from frontier.store.client import Call
 
@@ -155,18 +155,16 @@ class Rounds(Emitter):
             Call.command("ZRANGE", self._keys.sites, 0, -1)
         )
         gone = sorted({name.decode() for name in members} - sites.keys())
-        calls = {name: end_call(self._keys, name) for name in gone}
-        for name, site in sites.items():
-            if site != before.get(name):
-                calls[name] = update_call(self._keys, site)
-        for some in batches(list(calls), MOST_IDS):
-            replies = await self._node.run([calls[name] for name in some])
+        changed = [n for n, site in sites.items() if site != before.get(n)]
+        for some in batches([*gone, *changed], MOST_IDS):
+            replies = await self._node.run(
+                [update_call(self._keys, name, sites.get(name)) for name in some]
+            )
             told = zip(some, replies, strict=True)
             names = [name for name, reply in told if reply != b"same"]
             if names:
-                shown, more = ", ".join(names[:5]), "..." if len(names) > 5 else ""
-                what = f"{len(names)} sites begin, change or end"
-                logger.info("%s: %s%s", what, shown, more)
+                what = counted(len(names), "site")
+                logger.info("%s begin, change or end: %s", what, first_of(names, 5))
         self._told = sites
 
     # What is due.
@@ -226,10 +224,9 @@ class Rounds(Emitter):
         note = note_call(self._keys, name, taken.number, asked=asked)
         await self._node.answer(note)
         self._crawler.stats.inc_value("frontier/feeds/rounds")
-        told = logging.INFO if asked else logging.DEBUG
-        logger.log(
-            told, "round %d of the site %s: feeds: %d", taken.number, name, len(asked)
-        )
+        level = logging.INFO if asked else logging.DEBUG
+        what = counted(len(asked), "feed")
+        logger.log(level, "round %d of the site %s: %s", taken.number, name, what)
 
     def _feed_request(self, place: Place, known: FeedRecord) -> Request:
         headers = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}

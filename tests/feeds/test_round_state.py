@@ -25,7 +25,7 @@ class Driver:
         self.store, self.keys = store, keys
 
     def update(self, site):
-        return self.store.call(r.update_call(self.keys, site)).decode()
+        return self.store.call(r.update_call(self.keys, site.name, site)).decode()
 
     def due(self, most=10):
         reply = self.store.call(r.due_call(self.keys, most))
@@ -193,7 +193,7 @@ def test_an_ended_site_that_is_wanted_again_goes_on_where_it_was(driver):
     driver.update(site())
     number = driver.begun(FEED)
     driver.note(number, FEED)
-    driver.store.call(r.end_call(driver.keys, "news"))
+    driver.store.call(r.update_call(driver.keys, "news", None))
     assert driver.state == "ended"
     assert driver.due() == []
 
