@@ -134,45 +134,39 @@ def rules_file(path: Path, default: Schedule) -> File[Rules]:
 
 
 def _rule(file: TomlTables, number: int, default: Schedule) -> Rule:
-    given, parsers, made = file.tables[number], {**MATCHES, **CHANGES}, {}
-    file.require_known(number, given, parsers, "a rule")
-    for key, value in given.items():
+    given, matches = dict(file.tables[number]), dict.fromkeys(MATCHES, "")
+    file.require_known(number, given, {**MATCHES, **CHANGES}, "a rule")
+    for key in filter(given.__contains__, MATCHES):
         with file.at(number, key, f"{key}: "):
-            made[key] = parsers[key](value)
-    matches = {key: made.pop(key, "") for key in MATCHES}
+            matches[key] = MATCHES[key](given.pop(key))
     for key in ("host", "mime"):
         matches[key] = matches[key].lower().rstrip(".")
-    if not made:
+    if not given:
         file.fail(number, "", f"says none of {', '.join(CHANGES)}")
-    changed = _changed(default, made)
-    key, reason = changed.problem()
-    if key and changed.kind is not Kind.OFF:
-        file.fail(number, key, f"{key} {reason}")
-    return Rule(changed, **matches)
+    try:
+        return Rule(changed_by(default, given), **matches)
+    except ValueError as error:
+        key, reason = error.args
+        file.fail(number, key, f"{key}: {reason}")
 
 
 def changed_by(schedule: Schedule, said: Mapping[str, Any]) -> Schedule:
-    """*schedule* with what is *said* about one request, in the keys of a rule.
+    """*schedule* with what is *said* of a rule's pages, or of one request.
 
     Raises:
-        ValueError: It is invalid.
+        ValueError: It is invalid; with the key, and what is wrong with it.
     """
     made: dict[str, Any] = {}
     for key, value in said.items():
         if key not in CHANGES:
-            raise ValueError(f"{key!r} is none of {', '.join(CHANGES)}")
+            raise ValueError(repr(key), f"is none of {', '.join(CHANGES)}")
         try:
             made[key] = CHANGES[key](value)
         except ValueError as error:
-            raise ValueError(f"{key}: {error}") from None
-    changed = _changed(schedule, made)
+            raise ValueError(key, str(error)) from None
+    kind = Kind(made.pop("schedule", schedule.kind))
+    changed = replace(schedule, kind=kind, **made)
     key, reason = changed.problem()
-    if key:
-        raise ValueError(f"{key} {reason}")
+    if key and kind is not Kind.OFF:
+        raise ValueError(key, reason)
     return changed
-
-
-def _changed(schedule: Schedule, made: Mapping[str, Any]) -> Schedule:
-    changes = dict(made)
-    kind = Kind(changes.pop("schedule", schedule.kind))
-    return replace(schedule, kind=kind, **changes)

@@ -340,7 +340,7 @@ class Recrawls(Part):
                 self._tell_once(
                     "meta",
                     f"{visit.url[:URL_SHOWN]}: its meta[{META!r}] is not heeded: "
-                    f"{error}",
+                    f"{': '.join(error.args)}",
                 )
         return schedule
 

@@ -145,12 +145,11 @@ def seeds_and_faults(given: str) -> tuple[list[str], list[str]]:
             "no seeds: give a URL or a file with one URL per line, -a seeds=URL|FILE"
         )
     name, data = "seed", given.replace(",", "\n").encode("utf-8", "surrogateescape")
-    if not _URL.match(given):
-        name = given
-        try:
-            data = read_input(given, MAX_BYTES)
-        except (OSError, ValueError) as error:
-            raise unreadable(given, error) from None
+    try:
+        if not _URL.match(given):
+            name, data = given, read_input(given, MAX_BYTES)
+    except (OSError, ValueError) as error:
+        raise unreadable(given, error) from None
     seeds: dict[str, None] = {}
     faults = []
     for line in lines(name, BytesIO(data)):

@@ -42,20 +42,24 @@ logger = logging.getLogger(__name__)
 BATCH = 500
 """Entries that are taken together, without ``REDIS_START_URLS_BATCH_SIZE``."""
 KINDS = {
-    "list": ("LLEN", "LRANGE", "LREM"),
-    "set": ("SCARD", "SRANDMEMBER", "SREM"),
-    "zset": ("ZCARD", "ZREVRANGE", "ZREM"),
+    "list": ("LRANGE", "LREM"),
+    "set": ("SRANDMEMBER", "SREM"),
+    "zset": ("ZREVRANGE", "ZREM"),
 }
-"""How the entries of a key are counted, read and removed."""
+"""How the entries of a key are read and removed."""
 
 
 class StartFeed(Emitter):
-    """Takes entries from one key and hands their requests to the engine."""
+    """Takes entries from *key*, where ``%(name)s`` is the name of *spider*.
+
+    It hands their requests to the engine.
+    """
 
     def __init__(self, crawler: Crawler, node: Node, spider: Spider, key: str) -> None:
+        release(crawler, spider)
         settings = crawler.settings
         self._spider = spider
-        self._key = key
+        self._key = key = key % {"name": spider.name}
         self._allowed = Allowed.of(node.config)
         self._encoding = settings.get("REDIS_ENCODING") or "utf-8"
         self._batch = settings.getint("REDIS_START_URLS_BATCH_SIZE") or BATCH
@@ -110,7 +114,7 @@ class StartFeed(Emitter):
     @override
     async def look(self) -> float:
         """Take the entries that are there; return the seconds until the next look."""
-        if not await self._count():
+        if not await self._node.answer(Call.command("EXISTS", self._key)):
             await self._rest()
             return PAUSE
         state, _ = self._lock.read(await self._node.run(self._lock.hold_calls(0)))
@@ -121,13 +125,8 @@ class StartFeed(Emitter):
         finally:
             await self._node.answer(self._lock.done_call())
 
-    async def _count(self) -> int:
-        """How many entries there are."""
-        count = await self._node.answer(Call.command(KINDS[self._kind][0], self._key))
-        return int(count)
-
     async def _take(self) -> int:
-        _, read, remove = KINDS[self._kind]
+        read, remove = KINDS[self._kind]
         some = [self._batch] if self._kind == "set" else [0, self._batch - 1]
         entries = await self._node.answer(Call.command(read, self._key, *some))
         for entry in entries:
@@ -187,20 +186,11 @@ def request_of(text: str) -> Request:
     return FormRequest(url, formdata=given, **made) if given else Request(url, **made)
 
 
-def open_feed(crawler: Crawler, node: Node, spider: Spider, key: str) -> None:
-    """Take the entries of *key*, in which ``%(name)s`` is the name of *spider*.
-
-    A spider of scrapy-redis's own is kept from taking entries itself: they would be
-    lost if its node died.
-    """
-    release(crawler, spider)
-    StartFeed(crawler, node, spider, key % {"name": spider.name})
-
-
 def release(crawler: Crawler, spider: Spider) -> None:
     """Keep *spider*, if it is scrapy-redis's, from taking entries and from waiting.
 
-    Whenever it was idle, it would ask the server, and block the reactor meanwhile.
+    What it takes itself is lost if its node dies. Whenever it was idle, it would ask
+    the server, and block the reactor meanwhile.
     """
     if not hasattr(spider, "schedule_next_requests"):
         return

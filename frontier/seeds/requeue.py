@@ -62,7 +62,8 @@ def requeue(
             wanted -= {one.url for one in chosen}
         if not chosen:
             return done
-        done.open_crawl = _reopen(store, crawl) or done.open_crawl
+        # Let it be resumed if it is finished.
+        done.open_crawl = reopen(store, keys, crawl.spider) or done.open_crawl
         _have_asked(store, crawl, chosen)
         # As with seeds, the crawl must not end while they are on their way.
         lock = SeedLock(keys, f"requeue-{secrets.token_hex(8)}")
@@ -73,13 +74,6 @@ def requeue(
         done.requeued += count
         if not count or not done.left:
             return done
-
-
-def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
-    """Let *crawl* be resumed if it is finished; return what its nodes will join."""
-    stored = store.command("HGET", crawl.keys.meta, "spider") or b""
-    spider = stored.decode("utf-8", "replace")
-    return reopen(store, crawl.keys, spider)
 
 
 def _have_asked(

@@ -63,9 +63,9 @@ class SpiderFeatures:
             await tell_of_leftovers(node, crawler.settings, spider)
         key = getattr(spider, "redis_key", None)
         if key := key or crawler.settings.get("REDIS_START_URLS_KEY"):
-            from frontier.seeds.redis_feed import open_feed
+            from frontier.seeds.redis_feed import StartFeed
 
-            open_feed(crawler, node, spider, str(key))
+            StartFeed(crawler, node, spider, str(key))
         # Last, and only one of the two: what it does before an ack covers all others.
         sites: Any = getattr(spider, "feed_sites", None)
         if sites is not None:
