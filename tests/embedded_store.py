@@ -12,7 +12,7 @@ class Status(NamedTuple):
     socket: Path | None = None
 
 
-def server_in(directory: Path) -> Status:
+def server_in(directory):
     """The server that answers in *directory*, if one does; nothing is started."""
     socket = embedded._ServerFiles.of(directory).socket
     facts: dict[str, Any] | None = embedded._facts(socket)

@@ -5,7 +5,6 @@ import pytest
 
 from frontier import errors
 from frontier.errors import FrontierError, LeaseLost, NotSerializable, StoreUnavailable
-from frontier.seen.config import LayoutStale, SeenLayout
 
 CLASSES = {
     name: cls
@@ -64,7 +63,3 @@ def test_every_error_is_a_frontier_error():
 def test_error_messages_follow_from_attributes(error, facts, text):
     assert {name: getattr(error, name) for name in facts} == facts
     assert str(error) == text
-
-
-def test_layout_stale_carries_the_current_layout():
-    assert LayoutStale(SeenLayout(3, 500)).layout == SeenLayout(buckets=3, count=500)

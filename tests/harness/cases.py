@@ -1,16 +1,10 @@
 """Many values of one claim as one case: all are tried, and each that fails is told."""
 
-from __future__ import annotations
-
 import functools
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any
 
 
-def each(
-    names: str | tuple[str, ...], values: Iterable[Any]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def each(names, values):
     """Do as ``pytest.mark.parametrize``, in one case, whose fixtures are made once.
 
     It is for claims about every file, page or number, and for values that leave
@@ -20,9 +14,9 @@ def each(
     split = names if isinstance(names, tuple) else (names,)
     every = list(values)
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+    def decorate(function):
         @functools.wraps(function)
-        def run(**fixtures: Any) -> None:
+        def run(**fixtures):
             assert every, f"no {names} is there to be tried"
             faults = []
             for value in every:
@@ -37,7 +31,7 @@ def each(
 
         asked = inspect.signature(function)
         kept = [asked.parameters[n] for n in asked.parameters if n not in split]
-        run.__signature__ = asked.replace(parameters=kept)  # type: ignore[attr-defined]
+        run.__signature__ = asked.replace(parameters=kept)
         return run
 
     return decorate

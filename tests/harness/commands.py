@@ -5,15 +5,12 @@ as a process, and what it changes of this process is put back. Signals, terminal
 what is imported need a process: `tests.integration.warm` forks one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import io
 import logging
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -30,7 +27,7 @@ class Done:
     stderr: str
 
 
-def one_line(done: Done) -> str:
+def one_line(done):
     """What a command has said that was refused: one line, on stderr alone."""
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -39,12 +36,12 @@ def one_line(done: Done) -> str:
 
 
 def run(
-    *words: object,
-    cwd: str | os.PathLike[str] | None = None,
-    env: dict[str, str] | None = None,
-    given: str = "",
-    stdout: io.IOBase | None = None,
-) -> Done:
+    *words,
+    cwd=None,
+    env=None,
+    given="",
+    stdout=None,
+):
     """Run ``frontier`` with *words*, and *given* as its input.
 
     *env* is the whole environment, if it is given, and *stdout* an open file.
@@ -87,13 +84,13 @@ def run(
     return Done(int(code), *said)
 
 
-def _text(file: io.IOBase) -> str:
+def _text(file):
     file.seek(0)
     text: str = file.read().decode("utf-8", "replace")
     return text
 
 
-def _stream(number: int, env: dict[str, str]) -> io.TextIOWrapper:
+def _stream(number, env):
     return io.TextIOWrapper(
         io.FileIO(number, "r" if number == 0 else "w", closefd=False),
         encoding=env.get("PYTHONIOENCODING", "utf-8"),
@@ -103,7 +100,7 @@ def _stream(number: int, env: dict[str, str]) -> io.TextIOWrapper:
 
 
 @contextlib.contextmanager
-def _directory(path: Path) -> Iterator[None]:
+def _directory(path):
     """Be in it, with ``sys.path`` as of ``python -m``; forget modules that are there.
 
     The next test has others of the same names in another directory.
@@ -123,7 +120,7 @@ def _directory(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _own_logging() -> Iterator[None]:
+def _own_logging():
     """Have warnings on stderr, where nobody takes them: pytest would."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]

@@ -1,14 +1,9 @@
 """A Scrapy project of a test."""
 
-from __future__ import annotations
-
 import textwrap
-from pathlib import Path
 
 
-def scrapy_project(
-    root: Path, spiders: str, settings: str = "", **modules: str
-) -> Path:
+def scrapy_project(root, spiders, settings="", **modules):
     """Write a project with the add-on into the directory *root*, and return that.
 
     *spiders* is its module ``own``, *settings* are more lines of its ``conf``, and

@@ -270,6 +270,19 @@ async def test_a_delivery_that_is_fetched_again_ends_under_a_borrowed_lease(
     assert (scan.reserved, scan.waiting) == (0, 1)
 
 
+async def test_a_kept_page_is_dropped_once_its_node_comes_back_as_another(
+    pair, until, new_push
+):
+    a, _ = await pair()
+    await kept(a, own(a)[0], until, new_push, own(a)[1])
+    a.deliveries.look()
+    assert len(a.deliveries.kept) == 1
+
+    a.start_over()
+    a.deliveries.look()
+    assert a.deliveries.kept == {}
+
+
 async def test_a_tree_is_dropped_when_its_root_is_lost(pair, until, new_push):
     a, _ = await pair()
     first, second = own(a)[:2]
