@@ -2,31 +2,16 @@
 
 import ast
 import re
-import signal
 from collections import Counter
 
 import pytest
-from conftest import ROOT, after, says, until
+from conftest import ROOT
 
 from tests.harness.project import scrapy_project
 
 OURS = {"DUPEFILTER_CLASS": "frontier.dupefilter.RedisDupeFilter"}
 SCRAPY_REDIS = {"SCHEDULER": "scrapy_redis.scheduler.Scheduler", **OURS}
 LINE = re.compile(r"\[scrapy\.dupefilters\] DEBUG: (.*)")
-
-
-@pytest.fixture
-def start(cluster, tmp_path, monkeypatch):
-    """Start a crawl of a site in a project without the add-on."""
-    monkeypatch.setenv("EXTRA", str(ROOT))
-    root = scrapy_project(tmp_path / "bare", "", 'SPIDER_MODULES = ["spiders"]')
-
-    def start(name, server, **settings):
-        words = ("-a", f"seeds={','.join(server.seeds)}")
-        bare = {"ADDONS": "{}", "COOKIES_ENABLED": False, "ROBOTSTXT_OBEY": True}
-        return cluster.start(name, *words, cwd=root, **bare, **settings)
-
-    return start
 
 
 class Log:
@@ -41,19 +26,24 @@ class Log:
 
 
 @pytest.fixture
-def crawl(start, cluster, serve):
+def crawl(cluster, serve, tmp_path, monkeypatch):
     """Crawl a site from nothing; return the log and what it fetched.
 
-    The site is always at the same addresses, so that logs can be compared.
+    The project has no add-on. The site is always at the same addresses, so that logs
+    can be compared.
     """
-    ports = []
+    monkeypatch.setenv("EXTRA", str(ROOT))
+    root, ports = tmp_path / "bare", []
+    scrapy_project(root, "", 'SPIDER_MODULES = ["spiders"]\nADDONS = {}\n')
 
     def crawl(name, **settings):
         port = ports[0] if ports else 0
         log = f"{name}.jsonl"
         server = serve(log, port=port, urls=80, hosts=2, calendar_months=6)
         ports.append(int(server.hosts[0].rpartition(":")[2]))
-        start(name, server, **settings)
+        words = ("-a", f"seeds={','.join(server.seeds)}")
+        bare = {"COOKIES_ENABLED": False, "ROBOTSTXT_OBEY": True, **settings}
+        cluster.start(name, *words, cwd=root, **bare)
         assert cluster.wait(name) == [0]
         fetched = Counter((e.method, e.url) for e in server.requests().entries)
         server.stop()
@@ -95,26 +85,3 @@ def test_the_same_is_fetched_dropped_and_logged_as_with_scrapys_own(
         assert seen["frontier/seen/recent"] > 0
         assert " ERROR: " not in each.text
         assert "Traceback" not in each.text
-
-
-def test_dupefilter_seen_set_survives_a_restart_as_with_jobdir(
-    start, cluster, serve, tmp_path
-):
-    server = serve(urls=150, hosts=2, calendar_months=6, delay=0.05, until=after(30))
-    settings = {**OURS, "JOBDIR": tmp_path / "job"}
-    first = start("first", server, **settings)
-    until(lambda: len(server.answered) >= 30, "some pages")
-    first.send_signal(signal.SIGTERM)
-    says(cluster, "Closing spider (shutdown)", "first")
-    server.go_on()
-    assert cluster.wait("first") == [0]
-    assert "Spider closed (shutdown)" in cluster.text_of("first")
-
-    start("second", server, **settings)
-    assert cluster.wait("second") == [0]
-
-    log = server.requests()
-    assert log.missing(server.expected) == set()
-    fetched = Counter(entry.url for entry in log.entries if not entry.aborted)
-    starts = {*server.seeds, *(f"{base}/robots.txt" for base in server.site.bases)}
-    assert {url for url, times in fetched.items() if times > 1} <= starts

@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import pytest
-from conftest import HELD, SHORT, after, until
+from conftest import HELD, after, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
@@ -32,60 +32,6 @@ def test_unusable_warc_dir_is_one_message_and_a_failed_start(cluster):
     assert cluster.wait() == [1]
     (message,) = complaints(cluster.text_of("node-1"))
     assert "FRONTIER_WARC_DIR = '/proc/warcs'" in message
-
-
-BROKEN = """
-import scrapy
-
-
-class BrokenSpider(scrapy.Spider):
-    name = "broken"
-    custom_settings = {"ROBOTSTXT_OBEY": False}
-
-    def __init__(self, base="", **kwargs):
-        super().__init__(**kwargs)
-        self.start_urls = [f"{base}/about"]
-        self.base = base
-
-    def parse(self, response):
-        yield scrapy.Request(f"{self.base}/empty", meta={"hook": print, "n": 1})
-        yield scrapy.Request(f"{self.base}/gzip", callback=self.gone)
-
-    def gone(self, response):
-        yield {"gone": response.url}
-"""
-
-
-def test_unstorable_meta_and_missing_callback_are_reported_not_lost(
-    serve, cluster, tmp_path
-):
-    server = serve(urls=130, hosts=2, calendar_months=12, until=after(1))
-    base = server.seeds[0].rstrip("/")
-    project = scrapy_project(tmp_path / "project", BROKEN)
-    spider = project / "own.py"
-    start = {"spider": "broken", "cwd": project, **SHORT}
-    cluster.start("node-1", "-a", f"base={base}", **start)
-    until(lambda: server.answered, "the page with the links")
-    until(
-        lambda: any("gzip" in url for url in cluster.reserved("broken-1")),
-        "the reservation of the second link",
-    )
-    until(lambda: "meta['hook']" in cluster.text_of("node-1"), "what is said of it")
-    cluster.kill("node-1")
-    server.go_on()
-    spider.write_text(
-        BROKEN.replace("self.gone", "self.parse").replace("gone", "other")
-    )
-    cluster.start("node-2", "-a", f"base={base}", **start)
-
-    assert cluster.wait("node-2") == [0]
-    text = cluster.text_of("node-2")
-    assert "a request goes to the dead letter: its callback 'gone' is" in text
-    keys = cluster.db("KEYS", "{frontier:broken-1:*:dead")
-    (letter,) = cluster.db("LRANGE", keys[0], 0, -1)
-    assert letter.startswith(b"its callback 'gone' is not a callback of the spider")
-    fetched = server.requests().fetched()
-    assert f"{base}/empty" in fetched
 
 
 @pytest.mark.one_server("it is the embedded one that nodes start again")
