@@ -27,6 +27,7 @@ LAYERS = [
         "json_log",
         "model",
         "settings",
+        "signals",
     },
     {"urls", "workers"},
     {"store"},

@@ -44,7 +44,8 @@ KILLS = 3
 """How many signals kill the nodes; Scrapy has a use for the first and the second."""
 STOPPING = {
     1: "the nodes finish what is in flight, and stop; again: they stop at once",
-    2: "the nodes stop at once; again: they are killed, also where a callback hangs",
+    2: "the nodes stop at once: what is in flight will be fetched again; once more: "
+    "they are killed, also where a callback hangs",
 }
 """What is said of the signals before that."""
 PACE = 0.1

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from frontier.signals import kept_from_children
 from frontier.watchdog.memory import EMPTY, Memory, Running, packed
 
 if TYPE_CHECKING:
@@ -170,12 +171,13 @@ class Watchdog:
         self._memory.close()
 
     async def _start(self) -> None:
-        self._child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-ISc", START, json.dumps(import_path())),
-            stdin=PIPE,
-            stdout=DEVNULL,
-            pass_fds=[self._memory.file],
-        )
+        with kept_from_children():
+            self._child = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-ISc", START, json.dumps(import_path())),
+                stdin=PIPE,
+                stdout=DEVNULL,
+                pass_fds=[self._memory.file],
+            )
         if self._child.stdin is not None:
             self._child.stdin.write(self._given)
 

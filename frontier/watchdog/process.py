@@ -23,7 +23,6 @@ import json
 import os
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -301,8 +300,6 @@ def _errors() -> type[Exception]:
 
 def main() -> NoReturn:
     """Watch the node that has started this process, until one of them ends."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the node decides when both end
     given = sys.stdin.buffer.readline()
     if not given.endswith(b"\n"):  # the node has ended before it wrote the settings
         sys.exit(0)

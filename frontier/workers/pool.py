@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from frontier.errors import WorkerFailed
+from frontier.signals import kept_from_children
 from frontier.workers.process import JOBS, LENGTH, MOST, NO_MEMORY
 
 PROGRAM = Path(__file__).with_name("process.py")
@@ -124,13 +125,14 @@ class WorkerPool:
             if worker.returncode is None and not _pipe(worker.stdout).at_eof():
                 return worker
             self._kill(worker)
-        worker = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", str(PROGRAM)),
-            *(str(ROOT), str(self._max_bytes), str(os.getpid())),
-            stdin=PIPE,
-            stdout=PIPE,
-            env={name: os.environ[name] for name in KEPT if name in os.environ},
-        )
+        with kept_from_children():
+            worker = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", str(PROGRAM)),
+                *(str(ROOT), str(self._max_bytes), str(os.getpid())),
+                stdin=PIPE,
+                stdout=PIPE,
+                env={name: os.environ[name] for name in KEPT if name in os.environ},
+            )
         self._all.add(worker)
         return worker
 

@@ -4,10 +4,13 @@ import contextlib
 import json
 import re
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 from conftest import says
 
+from frontier.signals import ENDING
 from tests.embedded_store import server_in
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, page
@@ -124,6 +127,20 @@ def test_a_node_whose_store_is_silent_leaves_and_says_what_it_waited_for(
     store = f"the store at {cluster.url} does not answer"
     assert re.search(f"{store}.*; what this node had in flight will be fetched", text)
     assert "Traceback" not in text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+def test_a_signal_that_ends_a_node_ends_none_of_its_processes(cluster, project, site):
+    """However soon it comes: they are to end when the node wants them to."""
+    words = ["-a", f"url={site.url('/')}"]
+    options = {"cwd": project, "spider": "files", "FRONTIER_LEASE_TTL": "60"}
+    node = cluster.start("node-1", *words, **options, DOWNLOAD_DELAY="30").pid
+    says(cluster, "the page is parsed")
+
+    (watchdog,) = Path(f"/proc/{node}/task/{node}/children").read_text().split()
+    status = Path(f"/proc/{watchdog}/status").read_text()
+    blocked = int(re.search(r"SigBlk:\s*(\w+)", status)[1], 16)
+    assert all(blocked >> n - 1 & 1 for n in ENDING)
 
 
 def test_a_node_whose_feed_is_not_stored_says_so_and_fails(cluster, project, site):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from frontier.errors import WorkerFailed
+from frontier.signals import ENDING
 from frontier.workers import pool as pools
 from frontier.workers.pool import WorkerPool
 from frontier.workers.process import JOBS
@@ -212,12 +213,16 @@ async def test_a_closed_pool_has_no_worker_and_refuses_jobs(pool):
         await links_of(pool)
 
 
-async def test_workers_ignore_the_signals_that_stop_a_node(pool):
-    pid = await worker_of(pool)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        os.kill(pid, number)
+async def test_workers_alone_ignore_the_signals_that_stop_a_node(pool_of):
+    pool = pool_of(2)
+    await asyncio.gather(links_of(pool), links_of(pool))
+    workers = pids()
+    for pid in workers:
+        for number in ENDING:
+            os.kill(pid, number)
     assert await links_of(pool) == ["http://a.example/x"]
-    assert pids() == [pid]
+    assert (pids(), len(workers)) == (workers, 2)
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {*ENDING}
 
 
 NODE = """
