@@ -321,10 +321,10 @@ def statuses_named(text: str) -> frozenset[int]:
         ConfigurationError: One of them is not a status.
     """
     from frontier.node.archiving import statuses_of
-    from frontier.settings.values import listed, statuses
+    from frontier.settings.values import each, statuses
 
     try:
-        return statuses_of(listed(statuses)(text)) if text else frozenset()
+        return statuses_of(each(statuses)(text)) if text else frozenset()
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"--status {text!r}: {error}") from None
 

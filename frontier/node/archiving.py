@@ -48,7 +48,7 @@ from frontier.warc.upload import Uploader
 from frontier.warc.writer_thread import ArchiveThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -111,7 +111,7 @@ def rules_of(config: Config) -> Rules:
     Raises:
         ConfigurationError: A package that its digest needs is not installed.
     """
-    further = tuple(n for n in _names(config.revisit_digests) if n != config.digest)
+    further = tuple(n for n in config.revisit_digests if n != config.digest)
     for name, algorithm in (
         ("FRONTIER_DIGEST", config.digest),
         *(("FRONTIER_REVISIT_DIGESTS", each) for each in further),
@@ -127,8 +127,8 @@ def rules_of(config: Config) -> Rules:
         statuses=statuses_of(config.revisit_statuses)
         if config.revisit_enabled
         else frozenset(),  # nothing is looked up
-        mime_include=_names(config.revisit_mime_include),
-        mime_exclude=_names(config.revisit_mime_exclude),
+        mime_include=config.revisit_mime_include,
+        mime_exclude=config.revisit_mime_exclude,
         min_text_bytes=config.revisit_min_text_bytes,
         min_binary_bytes=config.revisit_min_binary_bytes,
     )
@@ -142,10 +142,10 @@ def rules_of(config: Config) -> Rules:
     )
 
 
-def statuses_of(text: str) -> frozenset[int]:
+def statuses_of(names: Iterable[str]) -> frozenset[int]:
     """The statuses of FRONTIER_REVISIT_STATUSES: ``404``, ``2xx`` or ``*``."""
     found: set[int] = set()
-    for each in _names(text):
+    for each in names:
         pattern = "xxx" if each == "*" else each
         least, most = pattern.replace("x", "0"), pattern.replace("x", "9")
         found.update(range(int(least), int(most) + 1))
@@ -157,7 +157,7 @@ def matched_index(
 ) -> MatchedIndex:
     """The index of *own*, by all keys, and of the collections that are only read."""
     further = []
-    for name in _names(config.revisit_read_collections):
+    for name in config.revisit_read_collections:
         known = "" if name == UNNAMED else name
         further.append(Collection(store, known, crawl_id, revisits=True))
     name = config.collection
@@ -211,10 +211,6 @@ def _claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool
     finally:
         for each in {store, indexed}:
             each.close()
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name for name in text.split(",") if name)
 
 
 class Archive(Part):

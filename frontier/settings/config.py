@@ -27,7 +27,7 @@ from frontier.settings.values import (
     boolean,
     choice,
     duration,
-    listed,
+    each,
     optional_directory,
     real,
     whole,
@@ -41,26 +41,26 @@ MOST_SECONDS = 2 * 366 * 86_400.0
 _HERITRIX = {
     "digest": "sha1",
     "revisit_match": "digest",
-    "revisit_mime_include": "*/*",  # without a Content-Type nothing is looked up
-    "revisit_statuses": "200",
+    "revisit_mime_include": ("*/*",),  # without a Content-Type nothing is looked up
+    "revisit_statuses": ("200",),
 }
 REVISIT_PRESETS: dict[str, dict[str, Any]] = {
     "browsertrix": {
         "digest": "sha256",
         "revisit_match": "digest",
-        "revisit_statuses": "*",
+        "revisit_statuses": ("*",),
         "warc_payload": "decoded",
     },
-    "deduplicator": {**_HERITRIX, "revisit_mime_exclude": "text/*"},
+    "deduplicator": {**_HERITRIX, "revisit_mime_exclude": ("text/*",)},
     "deduplicator-3.0": {
         **_HERITRIX,
         "revisit_match": "url+digest",
-        "revisit_mime_exclude": "text/*",
+        "revisit_mime_exclude": ("text/*",),
     },
     "iceland": {
         **_HERITRIX,
         "revisit_match": "digest+same-url",
-        "revisit_mime_exclude": "text/html",
+        "revisit_mime_exclude": ("text/html",),
     },
     "iceland-weekly": {**_HERITRIX, "revisit_match": "digest+same-url"},
 }
@@ -335,7 +335,9 @@ class Config:
     only while the WARC file with the body is in `FRONTIER_WARC_DIR`, since [the spider
     gets the stored response](revisits.md#not-modified). Costs a round trip to the store
     for each request."""
-    revisit_digests: str = _setting("", listed(choice("sha256", "sha1", "blake3")))
+    revisit_digests: tuple[str, ...] = _setting(
+        (), each(choice("sha256", "sha1", "blake3"))
+    )
     """Further algorithms, between commas, to look originals up by: `sha1` for what
     Heritrix has stored, `sha256`, `blake3`. Each costs one more digest per payload."""
     revisit_enabled: bool = _setting(True, boolean)
@@ -349,10 +351,10 @@ class Config:
     `digest`, `url+digest`, `canonical+digest` or `digest+same-url` ([which to
     choose](revisits.md#policy)). All but the first cost the store about 150 bytes for
     each original."""
-    revisit_mime_exclude: str = _setting("", listed(parsers.media_type))
+    revisit_mime_exclude: tuple[str, ...] = _setting((), each(parsers.media_type))
     """Media types between commas that never become revisits, nor originals; `*` and `?`
     are wild, as in `text/*`. The Content-Type header counts."""
-    revisit_mime_include: str = _setting("", listed(parsers.media_type))
+    revisit_mime_include: tuple[str, ...] = _setting((), each(parsers.media_type))
     """Media types that alone may become revisits, written as in
     `FRONTIER_REVISIT_MIME_EXCLUDE`; empty for all."""
     revisit_min_binary_bytes: int = _setting(0, whole(0, 10**15))
@@ -364,13 +366,15 @@ class Config:
     """Sets a known policy: `browsertrix`, `deduplicator`, `deduplicator-3.0`, `iceland`
     or `iceland-weekly` ([what they set](revisits.md#presets)). Settings that are given
     override it."""
-    revisit_read_collections: str = _setting("", listed(parsers.collection_name))
+    revisit_read_collections: tuple[str, ...] = _setting(
+        (), each(parsers.collection_name)
+    )
     """Further collections on the server, between commas, whose committed crawls
     revisits may refer to. They are only read. `-` is the default collection."""
     revisit_skip_links_depth: int = _setting(-1, whole(-1, 10**6))
     """Below which depth the links of a page that became a revisit are not followed.
     Seeds have depth 0; `-1` follows all."""
-    revisit_statuses: str = _setting("200", listed(parsers.statuses))
+    revisit_statuses: tuple[str, ...] = _setting(("200",), each(parsers.statuses))
     """HTTP statuses, between commas, whose payloads may become revisits: `200`, a class
     as `2xx`, or `*`."""
     run_id: str = _setting("", parsers.run_id)

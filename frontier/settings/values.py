@@ -374,13 +374,14 @@ def upload_url(value: Any) -> str:
     return str(_UPLOAD(value)).rstrip("/")
 
 
-def each(parser: Callable[[str], Any], gap: str = r"\s+") -> Parser:
+def each(parser: Callable[[str], Any], gap: str = r"[,\s]+") -> Parser:
     """A parser of several values for *parser*; in text, *gap* is between them."""
 
     def parse(value: Any) -> tuple[Any, ...]:
-        given = re.split(gap, value) if isinstance(value, str) else map(str, value)
+        is_text = isinstance(value, str | int)  # one status is a number
+        given = re.split(gap, str(value)) if is_text else value
         found = []
-        for one in filter(None, given):
+        for one in filter(None, (str(name).strip() for name in given)):
             try:
                 found.append(parser(one))
             except ValueError as error:
@@ -398,12 +399,12 @@ def address(text: str) -> str:
     return text
 
 
-archive_rules = each(archive_rule)
+archive_rules = each(archive_rule, r"\s+")
 _SCHEME = matched(r"[a-z][a-z0-9+.-]*", "the scheme of a URL, such as ftp")
 _MODULE = matched(r"[^\W\d]\w*(\.[^\W\d]\w*)*", "the name of a module")
-addresses = each(address)
-words = each(str, r"[,\s]+")
-schemes = each(lambda text: _SCHEME(text.lower()), r"[,\s]+")
+addresses = each(address, r"\s+")
+words = each(str)
+schemes = each(lambda text: _SCHEME(text.lower()))
 modules = each(_MODULE)
 class_paths = each(matched(PATH, "the path of a class"))
 
@@ -434,20 +435,10 @@ def sites_without_secrets(text: str) -> str:
     return re.sub(r"://.*@", "://", text, flags=re.DOTALL).partition("?")[0]
 
 
-def listed(each: Callable[[str], Any]) -> Parser:
-    """A parser of names between commas, each of which *each* accepts."""
-
-    def parse(value: Any) -> str:
-        given = value if isinstance(value, list | tuple) else str(value).split(",")
-        return ",".join(str(each(str(n).strip())) for n in given if str(n).strip())
-
-    return parse
-
-
 def media_type(text: str) -> str:
     """A media type or a pattern of one, in lower case."""
     if not MIME.fullmatch(text):
-        raise ValueError(f"has {text!r}, which is not a media type or pattern of one")
+        raise ValueError("must be a media type, or a pattern of one")
     return text.lower()
 
 

@@ -300,7 +300,7 @@ def test_a_configuration_never_changes():
 def test_a_preset_gives_what_is_not_given():
     preset = read(revisit_preset="deduplicator-3.0")
     assert (preset.digest, preset.revisit_match) == ("sha1", "url+digest")
-    assert preset.revisit_mime_exclude == "text/*"
+    assert preset.revisit_mime_exclude == ("text/*",)
 
     mixed = read(revisit_preset="deduplicator-3.0", revisit_match="digest")
     assert (mixed.digest, mixed.revisit_match) == ("sha1", "digest")
@@ -351,8 +351,8 @@ def test_statuses_are_numbers_and_classes():
         ("revisit_statuses", "200,ok", "such as 4xx"),
         ("revisit_statuses", "20", "such as 404"),
         ("revisit_statuses", "20x", "such as 4xx"),
-        ("revisit_mime_exclude", "text/*, a b", "'a b'"),
-        ("revisit_read_collections", "a,b c", "letters"),
+        ("revisit_mime_exclude", "text/*, a;b", "'a;b'"),
+        ("revisit_read_collections", "a,+b", "letters"),
         ("digest", "crc32", "must be one of"),
         ("revisit_cdx_servers", "http://a.org/cdx file:///etc", "'file:///etc'"),
         ("revisit_cdx_servers", "https://a.org:port/cdx", "'https://a.org:port/cdx'"),
@@ -413,8 +413,8 @@ def test_schemes_and_names_are_between_commas_or_spaces():
 def test_lists_are_normalised():
     config = read(revisit_mime_exclude=["Text/*", " image/png"], revisit_statuses=404)
 
-    assert config.revisit_mime_exclude == "text/*,image/png"
-    assert config.revisit_statuses == "404"
+    assert config.revisit_mime_exclude == ("text/*", "image/png")
+    assert config.revisit_statuses == ("404",)
 
 
 def test_a_digest_whose_package_is_missing_is_refused_at_the_start(monkeypatch):
