@@ -8,7 +8,6 @@ import functools
 import json
 import logging
 import socket
-from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,8 @@ from starlette.responses import (
     Response,
     StreamingResponse,
 )
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from frontier.dashboard.looks import Looks, Result
 from frontier.dashboard.page import Pages
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
 
     from frontier.store.client import BlockingStore
 
@@ -48,11 +49,6 @@ MOST_VIEWERS = 100
 """Viewers that get events at the same time."""
 MOST_LEFT_OUT = 5
 """Nodes that the log names because Prometheus is not told of them."""
-TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 INDEX, MEMORY, TARGETS = "", "/memory", "/targets"
 """The names of the list of crawls, of the store's memory, and of where the metrics of
 nodes are; no crawl has these."""
@@ -94,13 +90,6 @@ class _Application:
         self._viewers = 0
         self._machine = socket.gethostname()[:255]
         self._left_out: list[str] = []
-        folder = files("frontier.dashboard") / "static"
-        self._static = {
-            file.name: (file.read_bytes(), TYPES[kind])
-            for file in folder.iterdir()
-            for kind in TYPES
-            if file.name.endswith(kind)
-        }
 
     def _watch(self, name: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
         store, namespace = self._source.store, self._source.namespace
@@ -117,7 +106,7 @@ class _Application:
         render = functools.partial(self._pages.crawl_parts, {})
         return lambda: watch().look(), render
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[BaseRoute]:
         """All that can be asked for."""
         return [
             Route("/", self._index),
@@ -131,7 +120,7 @@ class _Application:
             Route("/targets", self._targets),
             Route("/healthz", self._health),
             Route("/login", self._login),
-            Route("/static/{name}", self._file),
+            Mount("/static", StaticFiles(packages=[("frontier.dashboard", "static")])),
         ]
 
     async def _index(self, _: Request) -> Response:
@@ -239,14 +228,6 @@ class _Application:
 
     async def _login(self, request: Request) -> Response:
         return HTMLResponse(self._pages.login("wrong" in request.query_params))
-
-    async def _file(self, request: Request) -> Response:
-        found = self._static.get(request.path_params["name"])
-        if found is None:
-            return PlainTextResponse("there is no such file\n", 404)
-        content, kind = found
-        headers = {"Cache-Control": "max-age=3600"}
-        return Response(content, media_type=kind, headers=headers)
 
 
 def _failure(error: FrontierError | None) -> tuple[str, int]:

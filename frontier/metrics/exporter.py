@@ -111,10 +111,6 @@ class Exporter:
         self.host: str = config.metrics_host
         self.port: int = self._server.server_port
         self._thread: threading.Thread | None = None
-        self._read: Callable[[], Reading] | None = None
-        self._last: Reading | None = None
-        self._asked: Future[None] | None = None
-        self._asking = threading.Lock()
 
     def serve(
         self, read: Callable[[], Reading], loop: asyncio.AbstractEventLoop
@@ -151,30 +147,23 @@ class Exporter:
 
     def _collect(self) -> Iterator[Family]:
         """The metrics of now, or of when the reactor last had time to read them."""
-        with self._asking:
-            if self._asked is None or self._asked.done():
-                asked = self._asked = Future[None]()
-                try:
-                    self._loop.call_soon_threadsafe(self._answer, asked)
-                except RuntimeError:  # the loop is closed
-                    asked.set_result(None)
-            asked = self._asked
+        asked: Future[Reading] = Future()
+
+        def answer() -> None:
+            """Read the figures, in the reactor's thread."""
+            try:
+                asked.set_result(self._read())
+            except Exception as error:  # noqa: BLE001 (the scrape logs it)
+                asked.set_exception(error)
+
         try:
-            asked.result(PATIENCE)
+            self._loop.call_soon_threadsafe(answer)
+            self._last = asked.result(PATIENCE)
         except TimeoutError:
             logger.debug("the node is too busy to collect its figures")
-        if self._last is not None:
-            yield from families(NODE, self._last)
-
-    def _answer(self, asked: Future[None]) -> None:
-        """Read the figures, in the reactor's thread."""
-        try:
-            if self._read is not None:
-                self._last = self._read()
-        except Exception:  # a fault in reading them must not end the node
+        except Exception:
             logger.exception("the metrics of this node cannot be read")
-        finally:
-            asked.set_result(None)
+        yield from families(NODE, self._last)
 
 
 def _bound(config: Config) -> _Server:

@@ -123,7 +123,7 @@ def sections(watched: Watched, when: When) -> list[Section]:
         hosts(watched, when),
         Section("requests", "Requests", rows=[*requests(crawl, when)]),
         Section("seen", "Seen test", rows=[*seen_test(crawl.tiers, crawl.totals)]),
-        Section("archive", "Archive", rows=[*archive(crawl.totals), *room(crawl)]),
+        Section("archive", "Archive", rows=[*archive(crawl.totals)]),
         dead(crawl),
         membership(watched, when),
         *later(watched),
@@ -417,12 +417,12 @@ def _short_of_room(crawl: CrawlSnapshot) -> Iterator[Alert]:
     for node, figures in on_the_map(crawl):
         limit = figures.memory_limit_bytes
         if limit and figures.memory_bytes > MUCH_MEMORY * limit:
-            text = f"{node.node_id} has little memory left: it has"
-            yield Alert(WARN, f"{text} {memory_of(figures)}")
+            used = f"{size(figures.memory_bytes)} of {size(limit)}"
+            yield Alert(WARN, f"{node.node_id} has little memory left: it has {used}")
         total, free = figures.disk_total_bytes, figures.disk_free_bytes
         if total and free < max(LITTLE_DISK * total, LITTLE_DISK_BYTES):
-            text = f"{node.node_id} has little disk left: {disk_of(figures)}"
-            yield Alert(WARN, text)
+            left = f"{size(free)} of {size(total)}"
+            yield Alert(WARN, f"{node.node_id} has little disk left: {left}")
 
 
 def _twice(crawl: CrawlSnapshot, when: When) -> str:
@@ -443,17 +443,6 @@ def on_the_map(crawl: CrawlSnapshot) -> list[tuple[NodeView, Figures]]:
         for node in crawl.nodes
         if node.figures is not None and node.state in ON_THE_MAP
     ]
-
-
-def memory_of(figures: Figures) -> str:
-    """The memory that a node uses, and its limit, if it has one."""
-    text, limit = size(figures.memory_bytes), figures.memory_limit_bytes
-    return f"{text} of {size(limit)}" if limit else text
-
-
-def disk_of(figures: Figures) -> str:
-    """What is left of a node's disk."""
-    return f"{size(figures.disk_free_bytes)} of {size(figures.disk_total_bytes)}"
 
 
 def limit(one: LimitProgress) -> Row:
@@ -649,24 +638,6 @@ def archive(totals: Figures) -> Iterator[Row]:
         ]
         if most:
             yield Row(title, ", ".join(most))
-
-
-def room(crawl: CrawlSnapshot) -> Iterator[Row]:
-    """The node that has most of its memory in use, and that with the least disk."""
-    nodes = on_the_map(crawl)
-    if memory := [each for each in nodes if each[1].memory_bytes]:
-        # A node without a limit comes after all that have one.
-        node, figures = max(
-            memory, key=lambda one: (memory_used(one[1]) or 0, one[1].memory_bytes)
-        )
-        text = f"at most {memory_of(figures)}, {node.node_id}"
-        used = memory_used(figures)
-        yield Row("Memory", text, used, _level(used))
-    if disks := [each for each in nodes if each[1].disk_total_bytes]:
-        node, figures = min(disks, key=lambda each: each[1].disk_free_bytes)
-        text = f"at least {disk_of(figures)}, {node.node_id}"
-        used = disk_used(figures)
-        yield Row("Disk left", text, used, _level(used))
 
 
 def memory_used(figures: Figures) -> float | None:
