@@ -122,17 +122,7 @@ def _require_wanted(
         "payloads_discarded": given.discard,
         "seen_urls_forgotten": seen.queue.seen if given.remove_frontier else 0,
     }
-    lost = []
-    if is_open:
-        lost.append(
-            f"{left:,} requests of {seen.crawl_id} are not done and would not be "
-            "fetched"
-        )
-    if given.discard:
-        lost.append("its payloads would not be offered to other crawls")
-    if given.remove_frontier:
-        lost.append(f"{seen.queue.seen:,} URLs would not be seen any more")
-    refusal = f"nothing is done yet: {', '.join(lost)}; add --yes to end it"
+    refusal = "nothing is done yet; add --yes to end it"
     confirm(given, plan, f"End {seen.crawl_id}?", refusal)
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import time
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from frontier.status.views import CrawlSnapshot
+    from frontier.store.client import BlockingStore
 
 
 SITE, FOLLOWER = "site", "feeds"
@@ -220,6 +221,45 @@ def configuration(
     return config
 
 
+@dataclass(slots=True)
+class _Sight:
+    """The crawl that the nodes of a run have entered, as it is looked at meanwhile."""
+
+    plan: Plan
+    store: BlockingStore
+    node_ids: Sequence[str]
+    since: float
+    """When the run began, in seconds since the Unix epoch, on the store's clock."""
+    started: float = field(default_factory=time.monotonic)
+    watch: Watch | None = None
+
+    def entered(self) -> Watch | None:
+        """A new watch of the crawl that one of the nodes entered, if any did."""
+        plan, namespace = self.plan, self.plan.config.namespace
+        names = (plan.spider, self.node_ids, self.since)
+        found = crawl_entered(self.store, namespace, *names)
+        return None if found is None else Watch(self.store, namespace, found)
+
+    def look(self) -> tuple[str, str]:
+        """How the crawl is doing, in a line, and what its nodes wait for."""
+        lasts = duration(time.monotonic() - self.started)
+        try:
+            if self.watch is None:
+                self.watch = self.entered()
+                if self.watch is None:
+                    return f"starting the nodes, {lasts}", ""
+                many = f"spider {self.plan.spider}, {counted(self.plan.nodes, 'node')}"
+                where = f"their logs are in {self.plan.log_dir}"
+                say(f"crawl {self.watch.look().crawl.crawl_id}, {many}; {where}")
+            crawl = self.watch.look().crawl
+        except StoreUnavailable as error:
+            waits = f"the nodes wait: {error}"
+            return f"{lasts}  {waits}", waits
+        except FrontierError as error:  # which ends the nodes, if they meet it
+            return f"{lasts}  {error}", ""
+        return f"{lasts}  {one_line(crawl)}", first_of(crawl.waits, 1)
+
+
 def run(plan: Plan) -> Outcome:
     """Start the nodes, wait for them, and look at what they leave behind."""
     for uri in _shared_feeds(plan):
@@ -227,18 +267,8 @@ def run(plan: Plan) -> Outcome:
             f"all {plan.nodes} nodes write the feed {printable(uri)}: their lines "
             f"mix, or only the last node's survive; put {NODE} into its name"
         )
-    inherited = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
-    env = {**inherited, **plan.project.environment_for(plan.redis_url)}
-    # One run, so that a node that is slow to start finds that it comes too late; or
-    # the run that somebody else has named.
-    joins = plan.config.join_only or joins_only(env)
-    if not launched(env) and not joins:
-        env[VARIABLE] = f"crawl run {secrets.token_hex(8)}"
-    started = time.time()
-    stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
-    namespace = plan.config.namespace
     with connected(plan.server, plan.config.store_dir, create=True) as store:
-        since = started
+        since = time.time()
         with contextlib.suppress(StoreUnavailable):  # for which the nodes wait
             since = milliseconds(store.call(Call.command("TIME"))) / 1000
         mode = mode_of(plan.config.file_mode)
@@ -249,51 +279,33 @@ def run(plan: Plan) -> Outcome:
             if not plan.server:
                 where = plan.log_dir, plan.config
                 node_ids = free_ids(store, plan.spider, plan.nodes, *where, held)
-            for node_id in node_ids:
-                if nodes.interrupted:
-                    break
-                nodes.start(
-                    node_id,
-                    _command(plan, node_id),
-                    log=plan.log_dir / f"{stamp}-{node_id}.log",
-                    cwd=plan.project.directory,
-                    env=env,
-                )
-
-            def entered() -> Watch | None:
-                """A watch of the crawl that one of the nodes entered, if any did."""
-                names = (plan.spider, node_ids, since)
-                found = crawl_entered(store, namespace, *names)
-                return None if found is None else Watch(store, namespace, found)
-
-            watch: Watch | None = None
-            is_told = False
-            many = counted(plan.nodes, "node")
-            begun = f"spider {plan.spider}, {many}; their logs are in {plan.log_dir}"
-
-            def look() -> tuple[str, str]:
-                """How the crawl is doing, in a line, and what its nodes wait for."""
-                nonlocal watch, is_told
-                lasts = duration(time.time() - started)
-                try:
-                    watch = watch or entered()
-                    if watch is None:
-                        return f"starting the nodes, {lasts}", ""
-                    crawl = watch.look().crawl
-                    if not is_told:
-                        say(f"crawl {crawl.crawl_id}, {begun}")
-                        is_told = True
-                except StoreUnavailable as error:
-                    waits = f"the nodes wait: {error}"
-                    return f"{lasts}  {waits}", waits
-                except FrontierError as error:  # which ends the nodes, if they meet it
-                    return f"{lasts}  {error}", ""
-                return f"{lasts}  {one_line(crawl)}", first_of(crawl.waits, 1)
-
-            with live_line(look) as tick:
+            _start(plan, nodes, node_ids)
+            sight = _Sight(plan, store, node_ids, since)
+            with live_line(sight.look) as tick:
                 nodes.wait(tick)
-        watch = entered()  # a new one, so that it reads everything now
+        watch = sight.entered()  # a new one, so that it reads everything now
         return Outcome(None if watch is None else watch.look(), nodes)
+
+
+def _start(plan: Plan, nodes: NodeProcesses, node_ids: Sequence[str]) -> None:
+    """Start a node for each of *node_ids*, until a signal comes."""
+    inherited = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
+    env = {**inherited, **plan.project.environment_for(plan.redis_url)}
+    # One run, so that a node that is slow to start finds that it comes too late; or
+    # the run that somebody else has named.
+    if not (launched(env) or plan.config.join_only or joins_only(env)):
+        env[VARIABLE] = f"crawl run {secrets.token_hex(8)}"
+    stamp = time.strftime("%Y%m%dT%H%M%S")
+    for node_id in node_ids:
+        if nodes.interrupted:
+            break
+        nodes.start(
+            node_id,
+            _command(plan, node_id),
+            log=plan.log_dir / f"{stamp}-{node_id}.log",
+            cwd=plan.project.directory,
+            env=env,
+        )
 
 
 def _shared_feeds(plan: Plan) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,10 @@ def scrapy_redis(given: TakeOver) -> Shown:
         keys = Keys.of(crawler.settings, given.spider, *own)
         source = Source(origin, keys, has_filter=not given.no_dupefilter)
         there = server or {"REDIS_URL": store.where}
-        migration = Migration(crawler, config, store, there, source, left, _waits)
+        waits = partial(
+            say, "another command is taking over this queue; waiting for it"
+        )
+        migration = Migration(crawler, config, store, there, source, left, waits)
         migration.require_known()
         marked = Marked()
         if given.dry_run:
@@ -121,11 +125,15 @@ def scrapy_redis(given: TakeOver) -> Shown:
                 migration.fill(progress)
             if given.seen_urls is not None:
                 _mark(store, migration, given.seen_urls, marked)
+        note = (
+            f"the {source.starts:,} start URLs of {source.keys.starts} stay there: if "
+            "that is on the nodes' store, nodes take them as scrapy-redis did"
+        )
         said = _facts(source, migration, marked, left, dry=given.dry_run)
         return Shown(
             said,
             _rows(said),
-            _notes(source),
+            [note] * bool(source.starts),
             _faults(source, migration, marked, left, file),
         )
 
@@ -230,18 +238,6 @@ def _faults(
             "stop what crawls with scrapy-redis, and repeat this"
         )
     return faults
-
-
-def _notes(source: Source) -> list[str]:
-    note = (
-        f"the {source.starts:,} start URLs of {source.keys.starts} stay there: if "
-        "that is on the nodes' store, nodes take them as scrapy-redis did"
-    )
-    return [note] * bool(source.starts)
-
-
-def _waits() -> None:
-    say("another command is taking over this queue; waiting for it")
 
 
 def _config(crawler: Crawler, given: TakeOver) -> Config:

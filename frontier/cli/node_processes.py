@@ -33,7 +33,7 @@ from frontier.status.validate import printable
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from frontier.settings.config import Config
@@ -73,17 +73,14 @@ class NodeProcess:
         return self.process.poll()
 
     def warnings(self) -> list[str]:
-        """The messages of the last warnings in its log."""
-        records = filter(None, map(_recorded, self._lines()))
-        found = [message for level, message, _ in records if level == "WARNING"]
-        return [printable(line) for line in found[-MAX_ERRORS:]]
+        """The last warnings in its log."""
+        return _shown(_messages(self._lines(), {"WARNING"}))
 
     def errors(self) -> list[str]:
         """The last errors in its log, or its last line if there are none."""
         lines = self._lines()
         last = [line.strip() for line in lines if line.strip()][-1:]
-        found = _errors(lines)[-MAX_ERRORS:]
-        return [printable(line) for line in dict.fromkeys(found or last)]
+        return _shown(_messages(lines, {"ERROR", "CRITICAL"}) or last)
 
     def _lines(self) -> list[str]:
         with self.log.open("rb") as file:
@@ -92,8 +89,13 @@ class NodeProcess:
             return file.read().decode("utf-8", "replace").splitlines()
 
 
-def _errors(lines: Sequence[str]) -> list[str]:
-    """The messages of errors in *lines*, each with the end of its traceback."""
+def _shown(messages: Sequence[str]) -> list[str]:
+    """The last of *messages*, each once."""
+    return [printable(line) for line in dict.fromkeys(messages[-MAX_ERRORS:])]
+
+
+def _messages(lines: Sequence[str], levels: Collection[str]) -> list[str]:
+    """The messages of *levels* in *lines*, each with the end of its traceback."""
     found: list[str] = []
     message, end = "", ""
     for line in [*lines, "- - [] END: "]:
@@ -104,7 +106,7 @@ def _errors(lines: Sequence[str]) -> list[str]:
         if message:
             found.append(f"{message}: {end}" if end else message)
         level, message, end = record
-        if level not in {"ERROR", "CRITICAL"}:
+        if level not in levels:
             message = ""
     return found
 

@@ -219,10 +219,14 @@ def say(message: str) -> None:
 
 def say_some(what: str, lines: Sequence[str]) -> None:
     """Say the first of *lines*, each after *what*; the rest are counted."""
-    for line in lines[:MAX_NAMED]:
+    for line in _first(lines):
         say(f"{what} {line}".strip())
-    if len(lines) > MAX_NAMED:
-        say(f"{what} {len(lines) - MAX_NAMED:,} more")
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    """The first of *lines*, and how many more there are."""
+    more = len(lines) - MAX_NAMED
+    return [*lines[:MAX_NAMED], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def complain(message: str) -> None:
@@ -242,10 +246,8 @@ def end_with(lines: Sequence[str], code: ExitCode = ExitCode.INCOMPLETE) -> None
     Raises:
         Exit: There are.
     """
-    for line in lines[:MAX_NAMED]:
+    for line in _first(lines):
         complain(line)
-    if len(lines) > MAX_NAMED:
-        complain(f"and {len(lines) - MAX_NAMED:,} more")
     if lines:
         raise click.exceptions.Exit(code)
 

@@ -31,7 +31,7 @@ from frontier.settings.live import value_of
 from frontier.status.snapshot import StoredCrawl, read_crawl
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import BlockingStore, Call
-from frontier.store.keys import node_of
+from frontier.store.keys import PartitionKeys, node_of
 from frontier.urls.addresses import SAID
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import SPREAD, host_of_key, partition_of
@@ -154,6 +154,7 @@ def look(
             Call.command("HMGET", shape.keys.meta, *(f"address:{k}" for k in SAID)),
         ]
     )
+    is_spread = config.queue_key in SPREAD
     tiers, answer = {"set", "bloom"} & {*config.seen_tiers}, None
     if tiers and not crawl.view.removed_ms:
         try:
@@ -170,7 +171,7 @@ def look(
         record_of(records[1]),
         claimed == 1,
         answer,
-        tuple(_places(store, shape, subject, progress)),
+        tuple(_Search(store, keys, subject, is_spread, progress).places()),
     )
 
 
@@ -191,71 +192,83 @@ def _traps(
     return traps
 
 
-def _places(
-    store: BlockingStore,
-    shape: Shape,
-    subject: Subject,
-    progress: Callable[[], None],
-) -> Iterator[Place]:
-    """Look for the URL, in the order in which a URL moves on."""
-    keys = shape.keys.partition(subject.partition)
+@frozen
+class _Search:
+    """Looks for a URL in its partition."""
 
-    def listed(command: str, key: str, window: int = WINDOW) -> Iterator[bytes]:
-        first = 0
-        while some := store.command(command, key, first, first + window - 1):
-            yield from some
-            progress()
-            first += len(some)
+    store: BlockingStore
+    keys: PartitionKeys
+    subject: Subject
+    is_spread: bool
+    """Whether URLs of one host are in the queues of several keys."""
+    progress: Callable[[], None]
 
-    def read(queue: str, item: bytes) -> Mapping[str, Any]:
-        """The record of *item* if it is for the URL; else an empty one."""
-        with suppress(CodecError):
-            record = decode(item, queue)
-            if record["url"] == subject.url or subject.same(str(record["url"])):
-                return record
-        return {}
+    def places(self) -> Iterator[Place]:
+        """Where the URL is, in the order in which a URL moves on."""
+        yield from self._waiting()
+        yield from self._ready()
+        yield from self._reserved()
+        for value in self._listed(self.keys.dead, CHUNK):
+            found = letter(self.subject.partition, value)
+            reason = printable(found.reason.decode("utf-8", "replace"))
+            item = value.split(b"\n", 2)[-1]
+            for one in self._found(DEAD, self.keys.dead, found.queue, item):
+                yield replace(one, tries=found.tries, reason=reason)
 
-    for bucket in listed("ZRANGE", keys.due):
-        key = keys.waiting(bucket.decode("utf-8", "replace"))
-        for element in listed("LRANGE", key):
+    def _waiting(self) -> Iterator[Place]:
+        for bucket in self._listed(self.keys.due, command="ZRANGE"):
+            key = self.keys.waiting(bucket.decode("utf-8", "replace"))
+            for element in self._listed(key):
+                with suppress(CodecError):
+                    of = read_waiting(element)
+                    yield from self._found(WAITING, key, *of, due_ms=whole(bucket))
+
+    def _ready(self) -> Iterator[Place]:
+        before, names = 0, self._listed(self.keys.queues, command="ZRANGE")
+        for queue in filter(None, map(readable, names)):
+            of_queue = split_name(queue)[1]  # the highest priority comes first
+            own = of_queue.partition("~")[0] == self.subject.queue_key
+            if not (own or self.is_spread):
+                continue
+            key = self.keys.ready(queue)
+            length = int(self.store.command("LLEN", key))
+            more = {"of": length, "before": before}
+            for place, item in enumerate(self._listed(key), 1):
+                yield from self._found(READY, key, queue, item, place=place, **more)
+            before += length
+
+    def _reserved(self) -> Iterator[Place]:
+        keys = self.keys
+        reserved, started, (token, holder) = self.store.run(
+            [
+                Call.command("HGETALL", keys.reserved),
+                Call.command("SMEMBERS", keys.started),
+                Call.command("HMGET", keys.lease, "token", "holder"),
+            ]
+        )
+        for number, value in reserved.items():
             with suppress(CodecError):
-                queue, item = read_waiting(element)
-                if record := read(queue, item):
-                    due = whole(bucket)
-                    tries = deliveries(item)
-                    yield Place(WAITING, key, queue, record, tries, due_ms=due)
-    own, before = subject.queue_key, 0
-    for queue in filter(None, map(readable, listed("ZRANGE", keys.queues))):
-        of_queue = split_name(queue)[1]  # the highest priority comes first
-        if not (shape.config.queue_key in SPREAD or of_queue.partition("~")[0] == own):
-            continue
-        key = keys.ready(queue)
-        length = int(store.command("LLEN", key))
-        for place, item in enumerate(listed("LRANGE", key), 1):
-            if record := read(queue, item):
-                tries = deliveries(item)
-                yield Place(READY, key, queue, record, tries, place, length, before)
-        before += length
-    reserved, started, (token, holder) = store.run(
-        [
-            Call.command("HGETALL", keys.reserved),
-            Call.command("SMEMBERS", keys.started),
-            Call.command("HMGET", keys.lease, "token", "holder"),
-        ]
-    )
-    for number, value in reserved.items():
-        with suppress(CodecError):
-            entry = read_reserved(number, value)
-            if record := read(entry.queue, entry.item):
+                entry = read_reserved(number, value)
                 kind = STARTED if number in started or entry.keeper else RESERVED
                 has = holder or b"" if token == b"%d" % entry.token else b""
                 node = text(node_of(entry.keeper.encode() or has))
-                tries = deliveries(entry.item)
-                yield Place(kind, keys.reserved, entry.queue, record, tries, node=node)
-    for value in listed("LRANGE", keys.dead, CHUNK):
-        found = letter(subject.partition, value)
-        if record := read(found.queue, value.split(b"\n", 2)[-1]):
-            reason = printable(found.reason.decode("utf-8", "replace"))
-            yield Place(
-                DEAD, keys.dead, found.queue, record, found.tries, reason=reason
-            )
+                of = entry.queue, entry.item
+                yield from self._found(kind, keys.reserved, *of, node=node)
+
+    def _listed(
+        self, key: str, window: int = WINDOW, command: str = "LRANGE"
+    ) -> Iterator[bytes]:
+        first = 0
+        while some := self.store.command(command, key, first, first + window - 1):
+            yield from some
+            self.progress()
+            first += len(some)
+
+    def _found(
+        self, kind: str, key: str, queue: str, item: bytes, **more: Any
+    ) -> Iterator[Place]:
+        """The place of *item*, if it is for the URL."""
+        with suppress(CodecError):
+            record, subject = decode(item, queue), self.subject
+            if record["url"] == subject.url or subject.same(str(record["url"])):
+                yield Place(kind, key, queue, record, deliveries(item), **more)
