@@ -63,7 +63,7 @@ def _crawl_id(text: str) -> str:
 
 
 @options
-class OneCollection(StoreOptions):
+class OneCollection(Output, StoreOptions):
     """Which collection of which store."""
 
     collection: str = option(
@@ -110,12 +110,7 @@ def list_all(given: ListOptions) -> Shown:
     )
 
 
-@options
-class StatusOptions(Output, OneCollection):
-    """Which collection is shown."""
-
-
-def status(given: StatusOptions) -> Shown:
+def status(given: OneCollection) -> Shown:
     """Show what is in a collection: crawls, payloads, counts.
 
     Files are those that were imported, or that Browsertrix added: nodes add none. A
@@ -171,7 +166,7 @@ def _files(count: int, bytes_: int) -> str:
 
 
 @options
-class ImportOptions(Output, OneCollection, CrawlsOptions):
+class ImportOptions(OneCollection, CrawlsOptions):
     """What is imported, and how."""
 
     targets: list[str] = argument("TARGET")
@@ -349,7 +344,7 @@ def purge(given: PurgeOptions) -> Shown:
 
 
 @options
-class CheckOptions(Output, OneCollection):
+class CheckOptions(OneCollection):
     """Which collection is checked."""
 
     repair: bool = flag("Repair faults that can be repaired in only one way.")

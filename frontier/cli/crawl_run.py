@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 SITE, FOLLOWER = "site", "feeds"
 """The spiders that come with this package."""
+CLUSTER = "cluster"
+"""The variant of our own project's settings for users who have a server."""
 OURS = ("FRONTIER_NODE_ID", "REDIS_URL")
 """Settings that the command itself gives to every node."""
 CANON_RULES = "FRONTIER_CANON_RULES"
@@ -289,8 +291,10 @@ def run(plan: Plan) -> Outcome:
 
 def _start(plan: Plan, nodes: NodeProcesses, node_ids: Sequence[str]) -> None:
     """Start a node for each of *node_ids*, until a signal comes."""
-    inherited = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
-    env = {**inherited, **plan.project.environment_for(plan.redis_url)}
+    env = {name: value for name, value in os.environ.items() if name != ENVIRONMENT}
+    if plan.redis_url:  # it may have a password, and arguments are public
+        env[ENVIRONMENT] = plan.redis_url
+        env |= {"SCRAPY_PROJECT": CLUSTER} if plan.project.is_ours else {}
     # One run, so that a node that is slow to start finds that it comes too late; or
     # the run that somebody else has named.
     if not (launched(env) or plan.config.join_only or joins_only(env)):

@@ -25,8 +25,6 @@ from frontier.model import frozen
 from frontier.status.validate import printable
 
 MARK = "scrapy.cfg"
-CLUSTER = "cluster"
-"""The variant of our own project's settings for users who have a server."""
 LINE = 'ADDONS = {"frontier.addon.Addon": 100}'
 
 
@@ -80,18 +78,6 @@ class Project:
             and settings[name] is not None
         }
         return cls(Path.cwd(), is_ours=False, settings=chosen)
-
-    def environment_for(self, redis_url: str) -> dict[str, str]:
-        """The variables that tell the project's nodes of the server at *redis_url*.
-
-        They are not arguments: a URL may have a password, and arguments are public.
-        """
-        if not redis_url:
-            return {}
-        from frontier.store.address import ENVIRONMENT
-
-        ours = {"SCRAPY_PROJECT": CLUSTER} if self.is_ours else {}
-        return {ENVIRONMENT: redis_url, **ours}
 
 
 def crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:

@@ -29,6 +29,8 @@ from frontier.model import frozen
 
 logger = logging.getLogger(__name__)
 
+Render = Callable[[Any, FrontierError | None], Mapping[str, Any]]
+"""Makes the parts of a page from what was seen, and from why the last look failed."""
 EVERY = 1.0
 """Seconds between two looks at a crawl."""
 MOST = 32
@@ -74,7 +76,7 @@ class _Sight:
     """Something that is looked at."""
 
     look: Callable[[], Any]
-    render: Callable[[Any, FrontierError | None], Mapping[str, Any]]
+    render: Render
     result: Result = field(default_factory=lambda: Result(0))
     due: float = 0.0
     """When it may be looked at again, on the monotonic clock."""
@@ -90,13 +92,7 @@ class Looks:
 
     def __init__(
         self,
-        watch: Callable[
-            [str],
-            tuple[
-                Callable[[], Any],
-                Callable[[Any, FrontierError | None], Mapping[str, Any]],
-            ],
-        ],
+        watch: Callable[[str], tuple[Callable[[], Any], Render]],
     ) -> None:
         self._watch = watch
         self._sights: dict[str, _Sight] = {}

@@ -73,7 +73,6 @@ class LogFacts:
     """Attempts for what the URL redirects to: the first and the last `KEPT`."""
     seeds: set[str] = field(default_factory=set)
     """Seeds that the lines name: all of them, unless there are `MOST_SEEDS`."""
-    lines: int = 0
     wrong: int = 0
     """Lines that do not belong in a crawl log."""
     unread: list[str] = field(default_factory=list)
@@ -122,7 +121,6 @@ def _lines(
             *lines, ahead = (ahead + block).split(b"\n")
             for line in lines:
                 number += 1
-                facts.lines += 1
                 words = line.split(None, COLUMNS) if len(line) <= LONGEST else []
                 if len(words) < COLUMNS or not _STATUS.fullmatch(words[1]):
                     facts.wrong += 1

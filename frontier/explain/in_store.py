@@ -25,10 +25,10 @@ from frontier.queue.item import decode
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import deliveries, read_reserved
 from frontier.seen.config import seen_config
-from frontier.seen.seen_set import Answer, StoredCrawl as Shape, look as look_at_tiers
+from frontier.seen.seen_set import Answer, StoredCrawl, look as look_at_tiers
 from frontier.settings.config import PREFIX, Config
 from frontier.settings.live import value_of
-from frontier.status.snapshot import StoredCrawl, read_crawl
+from frontier.status.snapshot import WholeCrawl, read_crawl
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import PartitionKeys, node_of
@@ -107,7 +107,7 @@ class Place:
 class StoreFacts:
     """What the store says."""
 
-    crawl: StoredCrawl
+    crawl: WholeCrawl
     config: Config
     """What the crawl was created with."""
     said: Mapping[str, str]
@@ -134,7 +134,7 @@ class StoreFacts:
 
 def look(
     store: BlockingStore,
-    shape: Shape,
+    shape: StoredCrawl,
     subject: Subject,
     progress: Callable[[], None] = lambda: None,
 ) -> StoreFacts:
@@ -176,7 +176,7 @@ def look(
 
 
 def _traps(
-    store: BlockingStore, shape: Shape, settings: Mapping[str, str], url: str
+    store: BlockingStore, shape: StoredCrawl, settings: Mapping[str, str], url: str
 ) -> Traps:
     """The traps of the crawl, with the counts of the groups of *url*."""
     limits: dict[str, Any] = {}

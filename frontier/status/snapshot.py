@@ -144,7 +144,7 @@ def snapshot(store: BlockingStore, namespace: str, crawl_id: str) -> CrawlSnapsh
 
 
 def assembled(
-    crawl: StoredCrawl,
+    crawl: WholeCrawl,
     looks: Sequence[PartitionLook],
     letters: tuple[DeadLetter, ...],
 ) -> CrawlSnapshot:
@@ -217,7 +217,7 @@ class Nodes:
 
 
 @frozen
-class StoredCrawl:
+class WholeCrawl:
     """What the store says of a crawl as a whole."""
 
     view: CrawlSnapshot
@@ -270,7 +270,7 @@ def _crawl_calls(keys: CrawlKeys) -> list[Call]:
     ]
 
 
-def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
+def read_crawl(store: BlockingStore, keys: CrawlKeys) -> WholeCrawl:
     """What the store says of a crawl as a whole; raises as `snapshot` does."""
     replies = store.run(_crawl_calls(keys), tolerant=True)
     meta, nodes, shape, spent, members, reports, *rest = replies
@@ -308,7 +308,7 @@ def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
         memory_share=memory_share(memory),
         harmed=_harmed_keys(keys, replies),
     )
-    return StoredCrawl(
+    return WholeCrawl(
         view=view,
         tiers=tiers_in(mapping(shape)),
         nodes=Nodes.of(members, reports),
@@ -392,7 +392,7 @@ def beats_of(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-def _views(crawl: StoredCrawl, holders: Mapping[str, int]) -> tuple[NodeView, ...]:
+def _views(crawl: WholeCrawl, holders: Mapping[str, int]) -> tuple[NodeView, ...]:
     beats, figures = crawl.nodes.beats, crawl.nodes.figures
     live = tuple(Member(name, beats[name][1]) for name in sorted(crawl.live))
     shares = _shares(live, crawl.view.partitions)

@@ -35,7 +35,7 @@ from frontier.status.partitions import (
     look_at,
 )
 from frontier.status.schedules import FeedsView, Waiting, feeds_of, waiting_of
-from frontier.status.snapshot import StoredCrawl, assembled, read_crawl
+from frontier.status.snapshot import WholeCrawl, assembled, read_crawl
 from frontier.status.validate import whole
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
@@ -260,7 +260,7 @@ class Watch:
         return known, read_log(log), found
 
 
-def _quotas(crawl: StoredCrawl, records: Mapping[str, Record]) -> tuple[Had, ...]:
+def _quotas(crawl: WholeCrawl, records: Mapping[str, Record]) -> tuple[Had, ...]:
     max_pages, max_bytes = (whole(crawl.settings.get(name, "")) for name in QUOTAS)
     if not (max_pages or max_bytes):
         return ()

@@ -90,14 +90,6 @@ class Resource:
         """This resource with *headers* after its own."""
         return replace(self, headers=(*self.headers, *headers))
 
-    def in_chunks(self) -> Resource:
-        """This resource, sent in chunks."""
-        return replace(self, chunked=True)
-
-    def after(self, seconds: float) -> Resource:
-        """This resource, held back for *seconds*."""
-        return replace(self, wait=seconds)
-
     def gzipped(self) -> Resource:
         """This resource with a gzip body; equal bytes for equal bodies and zlibs."""
         body = gzip.compress(self.body, mtime=0)
@@ -325,7 +317,7 @@ class Site:
             case ["calendar"] if host == self.hosts - 1:
                 found = self._calendar(query)
             case ["slow"] if host == 0 and not query:
-                found = self._plain(0, "Slow").after(self.slow_seconds)
+                found = replace(self._plain(0, "Slow"), wait=self.slow_seconds)
             case ["private", _] if not query:
                 found = self._plain(host, "Private")
             case ["feed" | "news" | "img", *_] if not query:
@@ -378,7 +370,7 @@ class Site:
         found = self._page(f"Post {number} of host {host}", links, ["../img/photo.png"])
         if number % 3 == 1:
             found = found.gzipped()
-        return found.in_chunks() if number % 5 == 1 else found
+        return replace(found, chunked=number % 5 == 1)
 
     def _news(self, host: int, path: str) -> Resource | None:
         """What is published, and the feeds of it; see `frontier.testing.news`."""
@@ -516,7 +508,7 @@ _LINKED: Mapping[str, _Make] = {
         (b"Set-Cookie", b"theme=dark; Path=/; HttpOnly"),
     ),
     "/gzip": lambda site, host: site._plain(host, "Gzip").gzipped(),
-    "/chunked": lambda site, host: site._plain(host, "Chunks").in_chunks(),
+    "/chunked": lambda site, host: replace(site._plain(host, "Chunks"), chunked=True),
 }
 
 _UNLINKED: Mapping[str, _Make] = {
