@@ -1,21 +1,15 @@
-"""Completion in real shells, and man pages in real formatters."""
+"""Completion, and man pages in real formatters."""
 
 import os
-import pty
-import select
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from tests.docs.console import ROOT
 
 MAN = sorted((ROOT / "share" / "man" / "man1").glob("*.1"))
-PATIENCE = 120.0
 HEAVY = (
     *("scrapy", "twisted", "lxml", "tldextract", "redis"),
     *("starlette", "uvicorn", "jinja2", "prometheus_client", "duckdb", "pyarrow"),
@@ -33,61 +27,6 @@ def needs(tool):
     """Skip where *tool* is missing, but not where all of them have to be there."""
     if shutil.which(tool) is None and os.environ.get("TEST_SERVERS") != "all":
         pytest.skip(f"{tool} is not installed")
-
-
-class Terminal:
-    """A shell with a terminal of its own, and nobody's settings."""
-
-    def __init__(self, shell, home):
-        self.home = home
-        self.said = b""
-        env = {
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "SHELL": shell,
-            "TERM": "xterm",
-        }
-        self.pid, self._ours = pty.fork()
-        if not self.pid:
-            os.chdir(home)
-            os.execvpe(shell, [shell, "-i"], env)
-
-    def type(self, keys):
-        os.write(self._ours, keys.encode())
-
-    def wait_for(self, file):
-        """Read what the shell prints until it has written *file*."""
-        deadline = time.monotonic() + PATIENCE
-        while not (self.home / file).exists():
-            assert time.monotonic() < deadline, self.said.decode(errors="replace")
-            if select.select([self._ours], [], [], 0.1)[0]:
-                self.said += os.read(self._ours, 65536)
-
-    def close(self):
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        os.close(self._ours)
-
-
-@pytest.mark.parametrize(("shell", "tab"), [("bash", 1), ("zsh", 2), ("fish", 1)])
-def test_a_shell_completes_nouns_verbs_and_options(shell, tab, tmp_path):
-    """In zsh the first TAB of a shell loads the completion: it is pressed twice."""
-    needs(shell)
-    terminal = Terminal(shell, tmp_path)
-    try:
-        made = f"env _FRONTIER_COMPLETE={shell}_source frontier"
-        line = f"{made} | source" if shell == "fish" else f'eval "$({made})"'
-        first = "autoload -Uz compinit; compinit; " * (shell == "zsh")
-        terminal.type(f"{first}{line}; echo > ready\r")
-        terminal.wait_for("ready")
-        tabs = "\t" * tab
-        terminal.type(f"frontier cra{tabs}li\t--js\t--help > out; echo > done\r")
-        terminal.wait_for("done")
-    finally:
-        terminal.close()
-
-    assert "Usage: frontier crawl list" in (tmp_path / "out").read_text()
 
 
 @pytest.mark.parametrize("line", WORDS)

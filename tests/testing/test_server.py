@@ -8,7 +8,7 @@ import pytest
 
 from frontier.errors import ConfigurationError
 from frontier.testing.oracle import RequestLog, expected_urls
-from frontier.testing.server import SiteServer
+from frontier.testing.server import SiteServer, close, listen
 from frontier.testing.site import Site
 from tests.chaos.oracle import overlaps
 from tests.topologies import free_ports
@@ -238,3 +238,22 @@ def test_server_reuses_the_port_of_the_previous_one():
         assert two.hosts[0] == hosts[0]
         with pytest.raises(ConfigurationError):
             SiteServer(Site(**SMALL), port=port).start()
+
+
+def test_another_ephemeral_port_is_tried_if_one_alias_fails(monkeypatch):
+    bind, failed = socket.create_server, []
+
+    def listen_on(address, **how):
+        if address[0] == "127.0.0.3" and not failed:
+            failed.append(address)
+            raise OSError("taken")
+        return bind(address, **how)
+
+    monkeypatch.setattr(socket, "create_server", listen_on)
+    sockets = listen(3, 0)
+    names = [sock.getsockname() for sock in sockets]
+    close(sockets)
+
+    assert failed
+    assert len({port for _, port in names}) == 1
+    assert len({address for address, _ in names}) == 3
