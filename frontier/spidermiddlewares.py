@@ -129,7 +129,7 @@ class StartMiddleware(OfCrawler):
 
     async def _hold(self, lock: SeedLock) -> str:
         """Take or renew *lock*; what became of that."""
-        return lock.read(await self._session.node.run(lock.hold_calls()))[0]
+        return lock.read(await self._session.node.run(lock.hold_calls()))
 
     async def _acquire(self, lock: SeedLock) -> bool:
         """Wait for *lock*; return false once another node has loaded the seeds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from frontier.cli.command import ReportOptions, argument, options
-from frontier.cli.output import ExitCode, Shown, bar, complain, say
+from frontier.cli.output import ExitCode, Shown, bar, complain
 
 
 @options
@@ -26,21 +26,10 @@ def seed(given: SeedOptions) -> Shown:
         frontier crawl seed https://example.org/ seeds.txt
         frontier crawl seed - --crawl news-7 < seeds.txt
     """
-    from frontier.seeds.load_list import list_id_of, load_list
+    from frontier.seeds.load_list import load_list, require_files
 
-    def on_wait() -> None:
-        say("another command loads this list; waiting for it")
-
-    list_id = list_id_of(given.targets)  # before a server is asked for
+    require_files(given.targets)  # before a server is asked for
     with given.connected() as store, bar("seeds", None) as progress:
-        done = load_list(
-            store,
-            given.stored(store),
-            given.targets,
-            list_id,
-            tell=complain,
-            on_wait=on_wait,
-            progress=progress,
-        )
+        done = load_list(store, given.stored(store), given.targets, complain, progress)
     code = ExitCode.INCOMPLETE if done.left_out else ExitCode.OK
     return Shown(asdict(done), code=code)

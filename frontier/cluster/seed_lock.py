@@ -4,8 +4,8 @@ What always holds:
 
 1.  One node or command at a time loads a list, under a lock that expires unless it is
     renewed.
-2.  A list that a node has loaded stays known as done. A command notes how many lines of
-    its list are in the store: whoever loads it next begins after these.
+2.  A list that a node has loaded stays known as done. A command that is repeated tests
+    all lines of its list again, and queues none twice.
 3.  While a command loads a list the crawl does not end, nor just after: the nodes have
     time to find what was queued. A node that loads one is busy, and says so.
 """
@@ -62,42 +62,40 @@ class SeedLock:
         self.start_salt = b""
         """The salt of `carry_call`, once `read` has seen it; empty without one."""
 
-    def hold_calls(self, lines: int | None = None) -> list[Call]:
+    def hold_calls(self, *, keeps_open: bool = False) -> list[Call]:
         """The calls that take or renew the lock, whose replies `read` reads.
 
-        A command gives how many *lines* of the list it knows to be in the store.
+        With *keeps_open*, which a command needs, the crawl stays open meanwhile.
         """
         keys, meta = self._keys, self._keys.meta
         calls = hold_calls(self._key, self._holder, self._ttl_ms)
-        if lines is not None:
+        if keeps_open:
             mine = self._is_mine(("HGET", meta, "state"), "open")
-            noted: list[Any] = [
+            noted: list[Command] = [
                 ("ZADD", keys.seeding, Later(self._ttl_ms), self._list_id),
                 ("ZREMRANGEBYSCORE", keys.seeding, "-inf", NOW),
             ]
-            if lines:
-                noted.append(("HSET", keys.seed_lists, self._list_id, lines))
             calls.append(Call.txn(mine, noted))
         # After that, as a crawl that is open then stays open while the list is loaded.
         calls.append(Call.command("HMGET", meta, "state", "born", "start_salt"))
         calls.append(Call.command("HGET", keys.seed_lists, self._list_id))
         return calls
 
-    def read(self, replies: Sequence[Any]) -> tuple[str, int]:
-        """How it is with the lock, and how many lines of the list are done.
+    def read(self, replies: Sequence[Any]) -> str:
+        """How it is with the lock.
 
         Raises:
             CrawlLost: The crawl is not in the store any more.
         """
-        (state, born, salt), known = replies[-2], replies[-1] or b"0"
+        (state, born, salt), known = replies[-2:]
         if state is None or (born or b"").decode() != self._keys.born:
             raise CrawlLost(self._keys.crawl_id)
         self.start_salt = salt or b""
         if known == DONE.encode():
-            return DONE, 0
+            return DONE
         if not is_held(replies[:2]):
-            return TAKEN, 0
-        return (YOURS if state == b"open" else CLOSED), int(known)
+            return TAKEN
+        return YOURS if state == b"open" else CLOSED
 
     def loaded_call(self) -> Call:
         """The call with which a node notes that every seed is in the store."""
@@ -106,14 +104,10 @@ class SeedLock:
         return Call.txn(is_same(self._keys), note)
 
     def done_call(self) -> Call:
-        """The call with which a command ends. The list is forgotten."""
-        keys = self._keys
-        ended = [
-            ("DEL", self._key),
-            ("HDEL", keys.seed_lists, self._list_id),
-            ("ZADD", keys.seeding, Later(GRACE_MS), self._list_id),
-        ]
-        return Call.txn(self._is_mine(("EXISTS", keys.meta), 1), ended)
+        """The call with which a command ends."""
+        grace = ("ZADD", self._keys.seeding, Later(GRACE_MS), self._list_id)
+        mine = self._is_mine(("EXISTS", self._keys.meta), 1)
+        return Call.txn(mine, [("DEL", self._key), grace])
 
     def _is_mine(self, also: Command, reply: Argument) -> list[Condition]:
         """The conditions of a call for who has the lock, and has *reply* to *also*."""
@@ -123,14 +117,8 @@ class SeedLock:
         """The call that gives the lock back, if it is held, before all is loaded."""
         return release_call(self._key, self._holder)
 
-    def start_over_call(self) -> Call:
-        """The call after which the next load of the list begins with its first line."""
-        return Call.command("HDEL", self._keys.seed_lists, self._list_id)
-
-    def hold(self, store: BlockingStore, lines: int = 0) -> int:
-        """Take or renew the lock, with *lines* done; return how many really are.
-
-        Waits while another command has it.
+    def hold(self, store: BlockingStore) -> None:
+        """Take or renew the lock for a command; wait while another command has it.
 
         Raises:
             CrawlClosed: The crawl has ended.
@@ -138,9 +126,9 @@ class SeedLock:
         """
         waited = False
         while True:
-            state, known = self.read(store.run(self.hold_calls(lines)))
+            state = self.read(store.run(self.hold_calls(keeps_open=True)))
             if state == YOURS:
-                return known
+                return
             if state == CLOSED:
                 store.run([self.release_call()])
                 raise CrawlClosed(self._keys.crawl_id)

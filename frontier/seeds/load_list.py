@@ -2,14 +2,13 @@
 
 What always holds:
 
-1.  A load that was cut off is continued by the same command: the lines of earlier runs
-    are skipped. A list is known by its contents; standard input is new each time.
+1.  A load that was cut off is completed by the same command: all lines are tested once
+    more, and what is queued already is not queued again.
 2.  A line that is not a seed is reported, with its place, and left out.
 """
 
 from __future__ import annotations
 
-import hashlib
 import queue
 import secrets
 import sys
@@ -23,8 +22,7 @@ from scrapy.utils.project import get_project_settings
 
 from frontier.cluster.crawls import BY_FINGERPRINT
 from frontier.cluster.seed_lock import SeedLock
-from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
-from frontier.files import open_input
+from frontier.errors import ConfigurationError, StoreRefused
 from frontier.requests.identities import Identities
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
@@ -36,7 +34,6 @@ from frontier.seeds.read import (
     SeedFault,
     lines,
     lines_of_file,
-    unreadable,
 )
 from frontier.seeds.seeder import Seeder
 from frontier.seen.config import seen_config
@@ -67,28 +64,24 @@ class Loaded:
     queued: int = 0
     seen_already: int = 0
     left_out: int = 0
-    done_before: int = 0
 
 
 def load_list(
     store: BlockingStore,
     crawl: StoredCrawl,
     targets: Sequence[str],
-    list_id: str,
-    *,
     tell: Callable[[str], None],
-    on_wait: Callable[[], None],
     progress: Callable[[int], None],
 ) -> Loaded:
     """Put the seeds of *targets* that are not there yet into *crawl*.
 
-    A target is a URL, a JSON object, a file of them, or `STDIN`; `list_id_of` them is
-    *list_id*. *tell* is told what is no seed, *on_wait* that another command loads the
-    list, and *progress* how many are done.
+    A target is a URL, a JSON object, a file of them, or `STDIN`. *tell* is told what is
+    no seed, and *progress* how many are done.
 
     Raises:
-        ConfigurationError: A file cannot be read, or the crawl has no queue, or belongs
-            to another project.
+        ConfigurationError: The crawl has no queue, or belongs to another project; or a
+            file cannot be read (any more: see `require_files`).
+        PushForgotten: The store may not have all of them.
     """
     keys = crawl.keys
     done = Loaded(keys.crawl_id)
@@ -98,33 +91,29 @@ def load_list(
         )
     config = Config.from_settings(get_project_settings())
     pushes_of = _pushes_of(store, crawl, config)
-    lock = SeedLock(keys, list_id, on_wait=on_wait)
+    lock = SeedLock(keys, f"seeds-{secrets.token_hex(8)}")
     _wait_for_copies(store, config)
     seeder = Seeder(store, keys, seen_config(crawl.config))
     waiting: list[tuple[int, Push]] = []
     number = 0
-    try:
-        done.done_before = lock.hold(store, 0)
-        for line in _lines_of(targets):
-            number += line is not None
-            if line is not None and number > done.done_before:
-                try:
-                    waiting += pushes_of(line.seed())
-                except SeedFault as fault:
-                    text = printable(line.text[:SHOWN])
-                    shown = f"{text!r} " if text else ""
-                    done.left_out += 1
-                    tell(f"{line.place}: {shown}{printable(str(fault))}; skipped")
-            if line is None or len(waiting) >= BATCH:  # None: no more for now
-                seeder.push(waiting)
-                waiting = []
-                lock.hold(store, number)
-                progress(number)
-        seeder.push(waiting)
-        seeder.leave()
-    except PushForgotten:
-        store.call(lock.start_over_call())
-        raise
+    lock.hold(store)
+    for line in _lines_of(targets):
+        if line is not None:
+            number += 1
+            try:
+                waiting += pushes_of(line.seed())
+            except SeedFault as fault:
+                text = printable(line.text[:SHOWN])
+                shown = f"{text!r} " if text else ""
+                done.left_out += 1
+                tell(f"{line.place}: {shown}{printable(str(fault))}; skipped")
+        if line is None or len(waiting) >= BATCH:  # None: no more for now
+            seeder.push(waiting)
+            waiting = []
+            lock.hold(store)
+            progress(number)
+    seeder.push(waiting)
+    seeder.leave()
     store.call(lock.done_call())
     done.queued, done.seen_already = seeder.new, seeder.seen
     return done
@@ -167,33 +156,19 @@ def _wait_for_copies(store: BlockingStore, config: Config) -> None:
     store.copies = copies
 
 
-def _is_file(target: str) -> bool:
-    return "://" not in target and not target.lstrip().startswith("{")
-
-
-def list_id_of(targets: Sequence[str]) -> str:
-    """The name of the list of *targets* in the store.
-
-    A list is known by its contents, so a changed one is another list. Standard input
-    cannot be read twice: it is a new list each time.
+def require_files(targets: Sequence[str]) -> None:
+    """Refuse *targets* of which a file cannot be read.
 
     Raises:
-        ConfigurationError: A file cannot be read.
+        ConfigurationError: It names the file.
     """
-    digest = hashlib.sha256()
-    for target in targets:
-        if target == STDIN:
-            digest.update(secrets.token_bytes(16))
-        elif not _is_file(target):
-            digest.update(target.encode("utf-8", "surrogateescape") + b"\n")
-        else:
-            try:
-                with open_input(target) as file:
-                    while data := file.read(1 << 20):
-                        digest.update(data)
-            except (OSError, ValueError) as error:
-                raise unreadable(target, error) from None
-    return f"seeds-{digest.hexdigest()[:16]}"
+    for target in filter(_is_file, targets):
+        next(lines_of_file(target), None)
+
+
+def _is_file(target: str) -> bool:
+    text = target.lstrip()
+    return not ("://" in text or text.startswith("{") or text == STDIN)
 
 
 def _lines_of(targets: Sequence[str]) -> Iterator[Line | None]:

@@ -117,8 +117,8 @@ class StartFeed(Emitter):
         if not await self._node.answer(Call.command("EXISTS", self._key)):
             await self._rest()
             return PAUSE
-        state, _ = self._lock.read(await self._node.run(self._lock.hold_calls(0)))
-        if state != YOURS:
+        calls = self._lock.hold_calls(keeps_open=True)
+        if self._lock.read(await self._node.run(calls)) != YOURS:
             return PAUSE
         try:
             return 0.0 if await self._take() else PAUSE

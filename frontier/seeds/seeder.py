@@ -4,11 +4,9 @@ What always holds:
 
 1.  A seed is tested and queued in one step, so a list that is loaded again, in
     whole or in part, queues nothing twice.
-2.  One command at a time loads a list (`frontier.cluster.seed_lock`), and a line counts
-    as done only after it was pushed.
-3.  A push that is sent again because its reply was lost is done once. If a server was
-    restarted or replaced while seeds were loaded, it may have forgotten some: then no
-    line of the list counts.
+2.  A push that is sent again because its reply was lost is done once. If a server was
+    restarted or replaced while seeds were loaded, it may have forgotten some, and the
+    command says that it has to be run again.
 """
 
 from __future__ import annotations

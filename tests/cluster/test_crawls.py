@@ -252,7 +252,7 @@ def lock(store, crawl):
 
     class Lock(SeedLock):
         async def acquire(self):
-            return self.read(await store.run(self.hold_calls()))[0]
+            return self.read(await store.run(self.hold_calls()))
 
     def lock(node="a", ttl=TTL):
         return Lock(crawl, "list", node, ttl_ms=int(ttl * 1000))

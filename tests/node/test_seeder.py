@@ -67,18 +67,6 @@ def test_a_damaged_partition_is_named_and_nothing_of_it_is_acked(
     assert db("EXISTS", hurt.ready("0:a.example"), hurt.bucket(0, 0)) == 0
 
 
-def test_a_list_that_is_to_be_loaded_again_begins_with_its_first_line(
-    blocking, crawl, db
-):
-    db("HSET", crawl.meta, "state", "open")
-    store, lock = blocking(), SeedLock(crawl, "list", "me")
-    assert lock.hold(store) == 0
-    assert lock.hold(store, 2) == 2
-    store.call(lock.start_over_call())
-
-    assert SeedLock(crawl, "list", "me").hold(store) == 0
-
-
 def test_a_list_that_is_loaded_cuts_no_other_ones_time(blocking, crawl, db):
     db("HSET", crawl.meta, "state", "open")
     store = blocking()
