@@ -65,7 +65,7 @@ from frontier.warc.records import (
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from frontier.model import Body, Exchange, Stored
     from frontier.urls.canon.rulesets import RuleSet
@@ -671,20 +671,26 @@ def read_line(raw: bytes) -> Capture | None:
     fields = text.split(" ")
     if fields[0] in {"", "CDX"} or fields[0].startswith("#"):
         return None  # its header
-    return read_columns(fields)
+    return read_row(fields)
 
 
-def read_columns(fields: Sequence[Any]) -> Capture:
-    """The capture in the columns of a line of CDX.
+def read_row(row: object) -> Capture | None:
+    """The capture in *row* of an answer: a line, a JSON object, or columns of CDX.
 
     Raises:
-        ValueError: They are not in one of its forms.
+        ValueError: It is in none of these forms.
     """
-    names = _COLUMNS.get(min(len(fields), 11))
+    if isinstance(row, bytes):
+        return read_line(row)
+    if isinstance(row, dict):
+        return read_facts(row)
+    if not isinstance(row, list):
+        raise ValueError("a row that is neither an array nor an object")  # noqa: TRY004
+    names = _COLUMNS.get(min(len(row), 11))
     if names is None:
         raise ValueError("neither CDXJ nor CDX with 7, 9 or 11 columns")
-    facts = dict(zip(names.split(), fields, strict=False))
-    return read_facts({k: v for k, v in facts.items() if v != "-"}, str(fields[0]))
+    facts = dict(zip(names.split(), row, strict=False))
+    return read_facts({k: v for k, v in facts.items() if v != "-"}, str(row[0]))
 
 
 class NoCapture(ValueError):

@@ -24,22 +24,15 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
-from frontier.cdx.lines import (
-    REVISIT,
-    Capture,
-    NoCapture,
-    read_columns,
-    read_facts,
-    read_line,
-)
+from frontier.cdx.lines import REVISIT, Capture, NoCapture, read_row
 from frontier.model import frozen
 from frontier.warc.content_coding import inflated
 from frontier.warc.reader import GZIP
@@ -52,18 +45,17 @@ def answers(data: bytes) -> Iterator[Capture]:
     Raises:
         ValueError: It is in none of the forms.
     """
-    for read, row in _rows(data):
+    for row in _rows(data):
         with suppress(NoCapture):
-            found = read(row)
+            found = read_row(row)
             if found is not None and found.digest:
                 yield found
 
 
-def _rows(data: bytes) -> Iterator[tuple[Callable[[Any], Capture | None], Any]]:
-    """Each row or line of *data*, with the function to read it."""
+def _rows(data: bytes) -> Iterator[Any]:
+    """The lines of *data*, or the objects and arrays in it."""
     if not data.lstrip().startswith(b"["):
-        for line in data.strip().splitlines():
-            yield read_line, line
+        yield from data.strip().splitlines()
         return
     names: list[str] = []  # OutbackCDX sends none
     try:
@@ -71,18 +63,12 @@ def _rows(data: bytes) -> Iterator[tuple[Callable[[Any], Capture | None], Any]]:
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
     for number, row in enumerate(rows):
-        if isinstance(row, dict):
-            yield read_facts, row
-        elif not isinstance(row, list):
-            raise ValueError(  # noqa: TRY004 - a wrong value, read
-                "a row that is neither an array nor an object"
-            )
-        elif number == 0 and "digest" in row:
+        if number == 0 and isinstance(row, list) and "digest" in row:
             names = list(map(str, row))
-        elif names:
-            yield read_facts, dict(zip(names, row, strict=False))
+        elif names and isinstance(row, list):
+            yield dict(zip(names, row, strict=False))
         else:
-            yield read_columns, row
+            yield row
 
 
 logger = logging.getLogger(__name__)
@@ -100,7 +86,7 @@ LIMIT = 200
 """Captures of a URL to ask for, those closest in time."""
 _NONE = re.compile(rb"no captures? found", re.IGNORECASE)
 """What Common Crawl's server and older pywb say, with a 404, if there are none."""
-_OVERLOADED = frozenset({429, 503})
+_FAILURES = (urllib3.exceptions.HTTPError, OSError, ValueError, zlib.error)
 
 
 @frozen
@@ -123,9 +109,9 @@ class Wanted:
 class NoAnswer(Exception):
     """A request got no usable answer."""
 
-    def __init__(self, why: str, *, overloaded: bool = False) -> None:
-        super().__init__(why)
-        self.overloaded = overloaded
+
+class Overloaded(NoAnswer):
+    """The server asks for a pause."""
 
 
 class CdxServer:
@@ -164,20 +150,17 @@ class CdxServer:
             raise NoAnswer("it failed, and is left alone for now")
         try:
             found = list(answers(self._get(self._target(wanted))))
-        except NoAnswer as error:
-            self._failed(str(error), overloaded=error.overloaded)
-            raise
-        except (urllib3.exceptions.HTTPError, OSError, ValueError, zlib.error) as error:
-            self._failed(str(error)[:200])
-            raise NoAnswer(str(error)[:200]) from None
+        except (*_FAILURES, NoAnswer) as error:
+            self._failed(error)
+            raise NoAnswer(str(error)) from None
         self._succeeded()
         return found
 
-    def _failed(self, why: str, *, overloaded: bool = False) -> None:
+    def _failed(self, error: Exception) -> None:
         """Count a failure; if it is one too many, leave the server alone and warn."""
         with self._lock:
             self._failures += 1
-            if self._failures < FAILURES and not overloaded:
+            if self._failures < FAILURES and not isinstance(error, Overloaded):
                 return
             if time.monotonic() < self._resting_until:
                 return  # this request was under way when the pause began
@@ -189,7 +172,7 @@ class CdxServer:
             "full meanwhile: %s",
             self.name,
             pause,
-            why,
+            str(error)[:200],
         )
 
     def tell_algorithm(self, theirs: str, ours: str) -> None:
@@ -242,33 +225,23 @@ class CdxServer:
             preload_content=False,
             decode_content=False,
         )
-        try:
-            data = self._read(answer, ends)
-        except BaseException:
-            answer.close()  # not to be reused: there may be more to come
-            raise
-        answer.release_conn()
-        return data
-
-    def _read(self, answer: urllib3.BaseHTTPResponse, ends: float) -> bytes:
-        if answer.status not in {200, 404}:
-            overloaded = answer.status in _OVERLOADED
-            raise NoAnswer(f"it answers {answer.status}", overloaded=overloaded)
-        data = bytearray()
-        while block := answer.read1(1 << 16):
-            data += block
-            if len(data) > MAX_ANSWER:
-                raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
-            if time.monotonic() > ends:
-                raise NoAnswer(f"its answer takes longer than {self._timeout:g} s")
-        text = bytes(data)
-        if data.startswith(
-            GZIP
-        ):  # Wayback's servers use it whatever they are asked for
-            text = inflated(text, lambda: zlib.decompressobj(31), MAX_ANSWER)
+        data = b""
+        with closing(answer):  # which is not used again unless it was read to its end
+            if answer.status in {429, 503}:
+                raise Overloaded(f"it answers {answer.status}")
+            if answer.status not in {200, 404}:
+                raise NoAnswer(f"it answers {answer.status}")
+            while block := answer.read1(1 << 16):
+                data += block
+                if len(data) > MAX_ANSWER:
+                    raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
+                if time.monotonic() > ends:
+                    raise NoAnswer(f"its answer takes longer than {self._timeout:g} s")
+        if data.startswith(GZIP):  # as from Wayback's servers, whatever they are asked
+            data = inflated(data, lambda: zlib.decompressobj(31), MAX_ANSWER)
         if answer.status == 200:
-            return text
-        if _NONE.search(text):
+            return data
+        if _NONE.search(data):
             return b""
         raise NoAnswer("it answers 404")
 

@@ -17,6 +17,7 @@ asked for each by its name and size.
 from __future__ import annotations
 
 import logging
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -97,34 +98,30 @@ class Uploader(GroupCommit["Path"]):
 
     def _send(self, path: Path) -> bool:
         """Send *path*, in as many attempts as it takes; return whether it is there."""
-        attempt, tries_left = 0, LAST_TRIES
-        while True:
+        tries_left = LAST_TRIES
+        for attempt in count():
             try:
                 self._put(path)
-            except FileNotFoundError as error:
-                if path.exists():
-                    failure: Exception = error  # it is the storage that lacks it
-                else:
-                    return True  # another node of this machine was quicker
+                break
             except Exception as error:  # noqa: BLE001 (each storage has its own)
-                failure = error
-            else:
-                if attempt:
-                    logger.info("WARC files can be sent to %s again", self._url)
-                return True
-            if attempt == 0:
-                logger.warning(
-                    "%s cannot be sent to %s: %r; trying again",
-                    path.name,
-                    self._url,
-                    failure,
-                )
-            delay = min(FIRST_DELAY * 2**attempt, LONGEST_DELAY)
-            if self._stopping.wait(delay):
-                if tries_left == 0:
+                if isinstance(error, FileNotFoundError) and not path.exists():
+                    return True  # another node of this machine was quicker
+                if not attempt:
+                    logger.warning(
+                        "%s cannot be sent to %s: %r; trying again",
+                        path.name,
+                        self._url,
+                        error,
+                    )
+            if self._stopping.wait(
+                min(FIRST_DELAY * 2 ** min(attempt, 9), LONGEST_DELAY)
+            ):
+                if not tries_left:
                     return False
                 tries_left -= 1
-            attempt += 1
+        if attempt:
+            logger.info("WARC files can be sent to %s again", self._url)
+        return True
 
     def _put(self, path: Path) -> None:
         index = beside_of(path)

@@ -83,14 +83,15 @@ def test_failed_upload_is_retried_and_reported_once(
     writer, tmp_path, storage, monkeypatch, caplog
 ):
     data = a_closed_file(writer)
-    monkeypatch.setattr(upload, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(upload, "FIRST_DELAY", 1e-4)
+    monkeypatch.setattr(upload, "LONGEST_DELAY", 1e-4)
     tries = []
     sent = threading.Event()
     put = MemoryFileSystem.put_file
 
     def fails_at_first(self, *args, **kwargs):
         tries.append(args)
-        if len(tries) < 4:
+        if len(tries) < 1_100:  # 18 hours of failures
             raise PermissionError("no key")
         put(self, *args, **kwargs)
         sent.set()
