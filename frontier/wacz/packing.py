@@ -60,7 +60,9 @@ class Pack:
         """
         size = source.seek(0, os.SEEK_END)
         parts = telling(blocks_of(source, 0, size), lambda part: progress(len(part)))
-        if self._put(name, parts, size, packing) != size or source.read(1):
+        count = self._put(name, parts, size, packing)
+        is_log = packing != zipfile.ZIP_STORED  # which may grow
+        if count != size or (source.read(1) and not is_log):
             reason = f"{name} changes its size while it is copied"
             raise BadWacz(self._name, reason)
 
