@@ -226,11 +226,9 @@ def last_capture_of(
 ) -> LastCapture | None:
     """What to remember of *exchange*, which was stored as *original*.
 
-    ``None`` if it has no validator, is not a response to a GET, or became a revisit:
-    then it is not known which file has its body.
+    Of a revisit nothing is remembered: it is not known which file has its body.
+    ``None`` if it has no validator, or is not a response to a GET.
     """
-    if stored.original is not None:
-        return None
     if not exchange.request_head.startswith(b"GET "):
         return None
     head = Head(exchange.response_head)

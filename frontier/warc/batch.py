@@ -33,7 +33,6 @@ from frontier.dedupe.url_history import History, last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
 from frontier.model import Exchange, Original, Outlinks, Stored, frozen
 from frontier.warc.content_coding import LIMIT, decoded
-from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
     import threading
@@ -211,7 +210,12 @@ class BatchWriter:
         def write(attempt: int) -> None:
             if attempt:
                 self._writer.rollback()
-            self._claim(size)
+            try:
+                if self._config.room is not None:
+                    self._config.room.claim(size)
+            except OSError:
+                self._writer.close()  # so that somebody can remove the file
+                raise
             append()
             if self._fsync is Fsync.CLOSE:
                 self._writer.flush()
@@ -254,14 +258,13 @@ class BatchWriter:
             logger.info("%s can be %s again", what, done)
         return answer
 
-    def _claim(self, size: int) -> None:
-        """Claim room for *size* bytes; if there is none, close the file for removal."""
-        if self._config.room is not None:
-            try:
-                self._config.room.claim(size)
-            except OSError:
-                self._writer.close()
-                raise
+    def close_file(self) -> None:
+        """Close the file, which is old enough.
+
+        Raises:
+            WriterStopped: The disk failed and *stopping* is set.
+        """
+        self._insist(lambda _: self._writer.close(), self._disk, "closed")
 
     def _append(
         self, items: list[Item], known: dict[str, Original], stored: list[Stored]
@@ -282,13 +285,13 @@ class BatchWriter:
                 if self._fsync is Fsync.RECORD:
                     self._writer.sync()
             if item.eligible and stored[position].original is None:
-                made = self._original(item, stored[position])
+                made = self._original(stored[position])
                 for key in item.keys:
                     originals.setdefault(key, made)
 
-    def _original(self, item: Item, stored: Stored) -> Original:
-        url, crawl_id = target_uri(item.exchange.url), self._writer.config.crawl_id
-        return Original(url, stored.date, crawl_id, stored.length, minted=True)
+    def _original(self, stored: Stored) -> Original:
+        crawl_id = self._writer.config.crawl_id
+        return Original(stored.url, stored.date, crawl_id, stored.length, minted=True)
 
     def _lookup(self, items: list[Item]) -> dict[str, Original]:
         keys = list(dict.fromkeys(key for item in items for key in item.keys))
@@ -323,19 +326,15 @@ class BatchWriter:
     def _add(self, items: list[Item], stored: list[Stored]) -> None:
         entries, past, history = [], [], self._config.history
         for item, at in zip(items, stored, strict=True):
-            if not item.eligible:
+            if not item.eligible or at.original is not None:
                 continue
-            if at.original is None:
-                url = target_uri(item.exchange.url)
-                key = item.keys[0] if item.keys[0].startswith(URL_KEY) else ""
-                entry = Entry(item.digest_hex, at.date, url, at.length, key)
-                entries.append(entry)
-            if history is None:
-                continue
-            original = at.original or self._original(item, at)
-            last = last_capture_of(item.exchange, item.digest_hex, at, original)
-            if last is not None:
-                past.append(last)
+            digest = item.digest_hex
+            key = item.keys[0] if item.keys[0].startswith(URL_KEY) else ""
+            entries.append(Entry(digest, at.date, at.url, at.length, key))
+            if history is not None:
+                original = self._original(at)
+                last = last_capture_of(item.exchange, digest, at, original)
+                past += [] if last is None else [last]
         if entries:
             self._insist(lambda _: self._index.add(entries), INDEX)
         if history is not None and past:

@@ -18,7 +18,6 @@ What always holds:
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from frontier.append_file import AppendFile, close_left
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-
-logger = logging.getLogger(__name__)
 
 SUFFIX = ".crawl.log"
 MAX_BYTES = 100_000_000
@@ -112,7 +109,6 @@ class CrawlLog:
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._born = born
-        self._directory = config.directory
         self._clock = clock
         self._closed = closed
         self._max_bytes = max_bytes
@@ -125,7 +121,7 @@ class CrawlLog:
             return
         file = self._file
         if file is not None and (file.published or file.size >= self._max_bytes):
-            self._finish()  # first: if it failed after them, they would come twice
+            self.close()  # first: if it failed after them, they would come twice
         self._file = file = self._file or self._series.begin()
         try:
             if self._born and not file.size:  # a line that is not about a fetch
@@ -138,24 +134,17 @@ class CrawlLog:
             raise
 
     def close(self) -> None:
-        """Close the file; if it cannot be closed, it is left to `repair_logs`."""
-        try:
-            self._finish()
-        except OSError as error:
-            logger.error(  # noqa: TRY400 - the operator acts on the reason alone
-                "a crawl log in %s is left open, for the next start to close: %s",
-                self._directory,
-                error,
-            )
-            if self._file is not None:
-                self._file.abandon()
-                self._file = None
-
-    def _finish(self) -> None:
+        """Put everything on disk and close the file; `write` opens another."""
         if self._file is not None:
             self._file.publish()
             final, self._file = self._file.final, None
             self._closed(final)
+
+    def abandon(self) -> None:
+        """Leave the file as it is, for `repair_logs`."""
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
 
 
 def repair_logs(

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from frontier.group_commit import GroupCommit, promise
 from frontier.model import Attempt, Body, Exchange, Outlinks
-from frontier.warc.batch import LONGEST_DELAY, ArchiveConfig, BatchWriter
+from frontier.warc.batch import ArchiveConfig, BatchWriter
 from frontier.warc.crawl_log import line_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ class ArchiveThread(GroupCommit[_Job]):
         self._servers = config.servers
         self.batches = BatchWriter(writer, index, self._stopping, config)
         """What writes; its counters are up to date after each batch."""
-        self._cannot_close = False
         self._thread.start()
 
     def submit(self, given: _Given) -> tuple[int, Future[Any]]:
@@ -92,19 +91,17 @@ class ArchiveThread(GroupCommit[_Job]):
     def _work(self) -> None:
         try:
             while True:
-                batch = self._take(BATCH_SIZE, idle=self._idle_seconds())
+                batch = self._take(BATCH_SIZE, idle=self._writer.seconds_left())
                 if batch is None:
                     break
                 if batch:
                     self._write(batch)
                 elif self._writer.seconds_left() == 0:
-                    self._close_old_file()
+                    self.batches.close_file()
         finally:
             if self._servers is not None:
                 self._servers.close()
-            self._close_file()
-            if self._log is not None:
-                self._log.close()
+            self._close_files()
 
     def _write(self, batch: list[_Job]) -> None:
         written = iter(
@@ -126,7 +123,6 @@ class ArchiveThread(GroupCommit[_Job]):
                     if not isinstance(x, Outlinks)
                 ]
             )
-        self._cannot_close = False  # if it still cannot, that is said once more
 
         def tell() -> None:
             for _, future in batch:
@@ -138,37 +134,21 @@ class ArchiveThread(GroupCommit[_Job]):
     def _give_up(self, job: _Job) -> None:
         job[1].set_exception(self._stopped())
 
-    def _idle_seconds(self) -> float | None:
-        """Seconds until something is due, even if there is nothing to write."""
-        left = self._writer.seconds_left()
-        if left is not None and self._cannot_close:
-            left = max(left, LONGEST_DELAY)
-        return left
-
-    def _close_old_file(self) -> None:
-        """Close the file, which is old enough; a failure is logged once."""
-        try:
-            self._writer.close()
-        except OSError as error:
-            if not self._cannot_close:
-                logger.warning("a WARC file cannot be closed: %s; trying again", error)
-            self._cannot_close = True
-        else:
-            if self._cannot_close:
-                logger.info("the WARC file is closed now")
-            self._cannot_close = False
-
-    def _close_file(self) -> None:
-        """Close the file, without what a failed write left after the last sync."""
+    def _close_files(self) -> None:
+        """Close what is open, without what a failed write left after the last sync."""
         try:
             self._writer.rollback()
             self._writer.close()
+            if self._log is not None:
+                self._log.close()
         except OSError as error:
             self.failure = error
             self.batches.waits_for = "a WARC file cannot be closed"
             logger.error(  # noqa: TRY400 - the operator acts on the reason alone
-                "a WARC file in %s is left open, for the next start to repair: %s",
+                "files in %s are left open, for the next start to repair: %s",
                 self._writer.config.directory,
                 error,
             )
             self._writer.abandon()
+            if self._log is not None:
+                self._log.abandon()
