@@ -263,6 +263,28 @@ async def test_renaming_ends_though_replies_are_lost_and_names_change(
     assert a.leases.covers(lease)
 
 
+async def test_what_was_taken_is_told_though_a_later_call_is_not_answered(
+    store, join, silence
+):
+    asked = []
+
+    async def run(calls):
+        calls = list(calls)
+        if any(one.script is SCRIPTS["lease_acquire"] for one in calls):
+            asked.append(calls)
+            if len(asked) == 2:
+                raise StoreUnavailable("here", "the connection was cut")
+        return await store.run(calls)
+
+    await (await join("b")).take(7)
+    silence("b")
+    a = await join("a", run)
+
+    (taken,) = await a.leases.acquire([3, 7])
+    assert taken.lease.partition == 3
+    assert a.leases.doubtful == {7}
+
+
 @pytest.mark.parametrize("executes", [True, False])
 async def test_a_release_that_was_not_answered_is_cleared_up(store, join, executes):
     lossy = Lossy(store)

@@ -59,6 +59,7 @@ TESTS = (
     "tests/store",
     "tests/warc",
     "tests/session",
+    "tests/status/test_gone_nodes.py",
     "tests/test_dupefilter.py",
     "tests/test_scheduler.py",
 )

@@ -177,9 +177,10 @@ async def test_first_fetched_page_is_stored_once_and_again_after_a_failover(
 ):
     fetched = parts().fetched
     db("HSET", crawl.meta, "state", "open")
+    db("HSET", crawl.partition(1).counts, "pushed", 3)
     await fetched.before_ack()
     assert db("HGET", crawl.meta, "fetched") is None
-    assert await fetched.without() == (0, 0)
+    assert await fetched.without() == (3, 0)
 
     fetched.page("http://a.example/1")
     await fetched.before_ack()

@@ -213,7 +213,7 @@ def test_the_match_says_whose_captures_count(api, match, answered, found, look):
     assert (look(match=match) is not None) is found
 
 
-def test_results_are_remembered_by_url_and_by_digest(api, cdx):
+def test_results_are_remembered_by_url_and_by_digest(api, cdx, monkeypatch):
     servers = cdx()
     other = wanted(digest=digest_of(b"other", "sha1"))
     api.answer = ndjson()
@@ -223,6 +223,14 @@ def test_results_are_remembered_by_url_and_by_digest(api, cdx):
     assert servers.lookup([elsewhere])[elsewhere][1].url == URL
     assert len(api.asked) == servers.asked.asked == 2
     assert servers.asked.found == 3
+
+    monkeypatch.setattr(remote, "REMEMBERED", 1)
+    api.answer, last = "", wanted("http://example.net/2", digest_of(b"2", "sha1"))
+    for _ in range(2):
+        assert servers.lookup([last]) == {}
+    assert len(api.asked) == 3
+    assert servers.lookup([other]) == {}
+    assert len(api.asked) == 4, "that was forgotten"
 
 
 def test_the_next_server_is_asked_for_what_the_first_lacks(api, cdx):
