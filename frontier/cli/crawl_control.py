@@ -264,17 +264,13 @@ def _listed(store: BlockingStore, keys: CrawlKeys) -> Shown:
             by = f"{one.who}, {when(one.at_ms)}"
             rows.append((name, one.host or "all", one.value, by))
         none = "-" if name == SCOPE else "0"  # a spider may have no scope
-        values = [", ".join(sorted({node.get(name, none) for node in own.values()}))]
-        if not any(not one.host for one in ours):
-            rows.append((name, "", values[0] or "?", "each node's own"))
         each = {node: found.get(name, none) for node, found in own.items()}
+        if all(one.host for one in ours):
+            values = ", ".join(sorted({*each.values()}))
+            rows.append((name, "", values or "?", "each node's own"))
+        as_json = [asdict(one) for one in ours]
         facts.append(
-            {
-                "name": name,
-                "about": live.about,
-                "changed": [asdict(one) for one in ours],
-                "own": each,
-            }
+            {"name": name, "about": live.about, "changed": as_json, "own": each}
         )
     return Shown(
         {"crawl_id": keys.crawl_id, "settings": facts},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,10 +103,7 @@ def _next_id(store: BlockingStore, namespace: str) -> str:
     from frontier.status.snapshot import list_crawls
 
     names = {crawl.crawl_id for crawl in list_crawls(store, namespace)}
-    number = 1
-    while f"demo-{number}" in names:
-        number += 1
-    return f"demo-{number}"
+    return next(name for n in count(1) if (name := f"demo-{n}") not in names)
 
 
 def _port(hosts: int) -> int:

@@ -218,9 +218,7 @@ def _faults(
     """What was not taken over."""
     known, keys = migration.filter, source.keys
     ordered = sorted(left.reasons.items(), key=lambda one: -one[1])
-    faults = [f"{count:,} left out: {reason}" for reason, count in ordered[:REASONS]]
-    if len(ordered) > REASONS:
-        faults.append(f"and for {len(ordered) - REASONS:,} other reasons")
+    faults = [f"{count:,} left out: {reason}" for reason, count in ordered]
     if ordered and file:
         faults.append(f"what is left out is in {file}")
     if known.left_out:

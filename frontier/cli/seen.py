@@ -26,9 +26,6 @@ from frontier.status.text import size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
-    from frontier.seen.plan import Forecast
     from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore
 
@@ -86,11 +83,7 @@ def plan(given: PlanOptions) -> Shown:
         "\n# settings.py"
     )
     lines = (f"{name} = {value!r}" for name, value in settings.items())
-    return Shown(said, [head, _plan_table(rows), notes, *lines])
-
-
-def _plan_table(rows: list[Forecast]) -> Table:
-    return table(
+    shown = table(
         "tiers",
         "URLs",
         ">store",
@@ -107,6 +100,7 @@ def _plan_table(rows: list[Forecast]) -> Table:
             for row in rows
         ],
     )
+    return Shown(said, [head, shown, notes, *lines])
 
 
 @options

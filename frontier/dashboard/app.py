@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import json
 import logging
@@ -11,7 +10,6 @@ import socket
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from starlette.applications import Starlette
 from starlette.responses import (
     HTMLResponse,
     JSONResponse,
@@ -65,23 +63,11 @@ class Source:
     """The store, for people, without a password."""
 
 
-@contextlib.asynccontextmanager
-async def application(source: Source) -> AsyncIterator[Starlette]:
-    """The application that shows *source*, while this lasts.
+class Application:
+    """Answers requests; all that it knows of the store is from its `Looks`.
 
-    Its ``state.stop`` ends the streams of viewers.
+    It is made in the event loop that runs it.
     """
-    app = _Application(source)
-    served = Starlette(routes=app.routes())
-    served.state.stop = app.looks.stop
-    try:
-        yield served
-    finally:
-        app.looks.stop()
-
-
-class _Application:
-    """Answers requests; all that it knows of the store is from `Looks`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -14,17 +14,16 @@ import socket
 from typing import TYPE_CHECKING
 
 import uvicorn
+from starlette.applications import Starlette
 from typing_extensions import override
 
 from frontier.dashboard.access import LEAST_TOKEN, Access
-from frontier.dashboard.app import Source, application
+from frontier.dashboard.app import Application, Source
 from frontier.errors import ConfigurationError
 from frontier.urls.addresses import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from starlette.applications import Starlette
 
 logger = logging.getLogger(__name__)
 
@@ -66,14 +65,14 @@ def listen(host: str, port: int, token: str = "") -> socket.socket:
 class _Server(uvicorn.Server):
     """A server that leaves signals to its caller, and ends its streams with itself."""
 
-    def __init__(self, config: uvicorn.Config, app: Starlette) -> None:
+    def __init__(self, config: uvicorn.Config, end: Callable[[], None]) -> None:
         super().__init__(config)
-        self._app = app
+        self._end = end
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Send viewers what is left, and close."""
-        self._app.state.stop()
+        self._end()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
@@ -89,27 +88,28 @@ async def serve(
     on_server: Callable[[uvicorn.Server], object] = lambda _: None,
 ) -> None:
     """Serve *source* on *sock* until ``should_exit`` of the server is set."""
-    async with application(source) as app:
-        server = _Server(
-            uvicorn.Config(
-                Access(app, token),
-                http="h11",
-                limit_concurrency=MOST_CONNECTIONS,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level=logging.ERROR,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=IDLE,
-                timeout_graceful_shutdown=LAST,
-                h11_max_incomplete_event_size=16_384,
-            ),
-            app,
-        )
-        on_server(server)
+    app = Application(source)
+    config = uvicorn.Config(
+        Access(Starlette(routes=app.routes()), token),
+        http="h11",
+        limit_concurrency=MOST_CONNECTIONS,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.ERROR,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=IDLE,
+        timeout_graceful_shutdown=LAST,
+        h11_max_incomplete_event_size=16_384,
+    )
+    server = _Server(config, app.looks.stop)
+    on_server(server)
+    try:
         await server.serve([sock])
+    finally:
+        app.looks.stop()
 
 
 def serve_until_signal(sock: socket.socket, source: Source, token: str = "") -> None:

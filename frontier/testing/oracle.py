@@ -6,9 +6,7 @@ The server's log: one JSON object per request, in the order of their ends.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
-from dataclasses import asdict
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag, urljoin, urlsplit
@@ -52,32 +50,6 @@ class Entry:
     def from_line(cls, line: str) -> Entry:
         """The entry in *line*."""
         return cls(**json.loads(line))
-
-    def to_line(self) -> str:
-        """The entry as JSON, ended by a newline; *aborted* only if it is true."""
-        facts = asdict(self)
-        if not self.aborted:
-            del facts["aborted"]
-        return json.dumps(facts) + "\n"
-
-
-class LogWriter:
-    """Appends entries to a file, each with a single write; or to nowhere."""
-
-    def __init__(self, path: Path | None) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-        self._descriptor = None if path is None else os.open(path, flags, 0o644)
-
-    def write(self, entry: Entry) -> None:
-        """Append *entry*; readers of the file see it when this returns."""
-        if self._descriptor is not None:
-            os.write(self._descriptor, entry.to_line().encode())
-
-    def close(self) -> None:
-        """Close the file; has no effect if it is closed."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
 
 
 _LINKS = {"a": "href", "img": "src", "link": "href", "script": "src"}

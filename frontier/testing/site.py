@@ -261,10 +261,6 @@ class Site:
         if not self.bases:
             names = tuple(f"http://host-{n}.invalid" for n in range(self.hosts))
             object.__setattr__(self, "bases", names)
-        if len(self.bases) != self.hosts:
-            raise ConfigurationError(
-                f"{self.hosts} hosts need as many bases, not {len(self.bases)}"
-            )
 
     def served_at(self, bases: Iterable[str]) -> Site:
         """This site, with links that lead to *bases* (``http://host:port``)."""
