@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from frontier.cli.command import (
     WARC_DIR,
@@ -84,7 +84,6 @@ def explain(given: ExplainOptions) -> Shown:
             read_logs(files.logs, subject, step),
             look_into(
                 subject,
-                urljoin(subject.url, "/robots.txt"),
                 files.warcs,
                 files.indexes,
                 step,

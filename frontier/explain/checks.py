@@ -10,7 +10,6 @@ are UTC, as in crawl logs and WARC files. No I/O.
 from __future__ import annotations
 
 import shlex
-import zlib
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +30,9 @@ from frontier.model import frozen
 from frontier.node.ends import described
 from frontier.queue.hosts import MEANINGS
 from frontier.settings.live import QUOTAS, SCOPE
-from frontier.settings.values import SEEDS
 from frontier.status.text import counted, moment
 from frontier.status.validate import printable
-from frontier.urls.addresses import SAID, class_of_host
-from frontier.urls.robots import LIMIT, allowed, first_part
 from frontier.urls.scope import Scope
-from frontier.urls.split import split
 from frontier.urls.traps import HOPS, SETTINGS
 
 if TYPE_CHECKING:
@@ -79,12 +74,10 @@ RANKS = (
     "removed",
     "done",
     "seen_by_bloom",
-    "robots",
     "claimed",
     "host_quota",
     "trap",
     "out_of_scope",
-    "address",
     "scheme",
     "queued",
     "reserved",
@@ -339,7 +332,7 @@ def _ruled_out(
 
 
 def _rules(k: Known) -> Iterator[Finding]:
-    """Rules that leave no trace: the crawl's scope, limits on traps, and addresses."""
+    """Rules that leave no trace: the crawl's scope, and limits on traps."""
     scope = _in_scope(k)
     if isinstance(scope, str):
         yield Finding("scope", scope, COMPUTED)
@@ -362,67 +355,11 @@ def _rules(k: Known) -> Iterator[Finding]:
         if distance is None and k.store.crawl.settings.get(SETTINGS[HOPS]):
             text += "; how far from a seed it is, is not known"
         yield Finding("trap", text, COMPUTED)
-    yield from _address(k)
 
 
 def _length(hops: str) -> int:
     before, plus, letters = hops.rpartition("+")
     return len(letters) + (int(before) if plus and before.isdecimal() else 0)
-
-
-def _address(k: Known) -> Iterator[Finding]:
-    """Whether nodes connect to the address that the URL spells, if it does."""
-    kind = class_of_host(split(k.subject.url).host)
-    if kind is None:
-        return
-    are_allowed, said = {*k.store.config.allow_addresses}, k.store.said
-    if SEEDS in are_allowed:  # addresses that seeds spell, and that their names led to
-        are_allowed = {one for one in SAID if said.get(one) == "typed"}
-        are_allowed |= {"public"} if "public" in said else {*said}
-        if not said:
-            text = f"its address is {kind}; no seed was fetched"
-            yield Finding("address", text, COMPUTED)
-            return
-    is_out = kind not in are_allowed
-    verb = "are not" if is_out else "are"
-    text = f"its address is {kind}, and such addresses {verb} connected to"
-    how = "FRONTIER_ALLOW_ADDRESSES allows it in a new crawl"
-    yield _ruled_out(k, "address", text, "address" * is_out, how)
-
-
-def _robots(k: Known) -> Iterator[Finding]:
-    record, body = k.archive.robots, k.archive.rules
-    if record is None:
-        text = "no robots.txt of its host was found"
-        yield Finding("robots.txt", text, "WARC files")
-        return
-    source = f"{COMPUTED}: {record.source}"
-    if not record.line.status.startswith("2"):
-        text = f"there are no rules: it was answered with {record.line.status}"
-        yield Finding("robots.txt", text, source)
-        return
-    if body is None:
-        yield Finding("robots.txt", "its text was not found", source)
-        return
-    if body.startswith(b"\x1f\x8b"):
-        try:
-            body = zlib.decompressobj(47).decompress(body, LIMIT + 1)
-        except zlib.error:
-            body = b""
-    rules, is_whole = first_part(body)  # as nodes read them
-    agent = k.archive.agent or "*"
-    is_allowed = allowed(rules, k.subject.url, agent)
-    verb = "allows" if is_allowed else "forbids"
-    text = f"robots.txt {verb} it to {agent[:100]}"
-    text += "" if is_whole else ", as far as it is read"
-    if is_allowed or not (k.is_gone and k.is_seen):
-        yield Finding("robots.txt", text, source)
-        return
-    answer = (
-        "As far as is known, it was found and not fetched: robots.txt forbids it. "
-        "This is computed, not recorded."
-    )
-    yield Finding("robots.txt", text, source, "robots", answer)
 
 
 def _discovery(k: Known) -> Iterator[Finding]:
@@ -689,7 +626,7 @@ def _of_fetch(k: Known) -> Finding:
 
 
 CHECKS = (
-    *(_identity, _exclusion, _rules, _robots, _discovery),
+    *(_identity, _exclusion, _rules, _discovery),
     *(_queue, _host, _crawl, _attempts, _records),
 )
 """All checks, in the order of a URL's life."""

@@ -1,12 +1,11 @@
-"""What WARC files and their indexes have about one URL, and its host's robots.txt.
+"""What WARC files and their indexes have about one URL.
 
 What always holds:
 
 1.  An index is bisected, not read; one that is not sorted is refused. A WARC file
     without an index beside it is read to its end.
-2.  Records are read only if they say more than a line of an index: the `metadata`
-    record of the first capture, which has the page that led to it, and the last
-    robots.txt. The first and the last `KEPT` captures are kept; all are counted.
+2.  Of records only the `metadata` of the first capture is read, which has the page that
+    led to it. The first and the last `KEPT` captures are kept; all are counted.
 3.  A file that is cut or damaged is read up to there, and is named.
 """
 
@@ -31,7 +30,7 @@ from frontier.explain.files import fault, keep, trim
 from frontier.files import OPEN
 from frontier.model import frozen
 from frontier.urls.canon.rulesets import named
-from frontier.warc.reader import Head, body_of, pulled_from, records_in
+from frontier.warc.reader import Head, pulled_from, records_in
 from frontier.warc.remote_files import open_file, path_of
 
 if TYPE_CHECKING:
@@ -75,18 +74,11 @@ class ArchiveFacts:
     count: int = 0
     origin: Head = field(default_factory=Head)
     """The fields of the `metadata` record of the first capture."""
-    robots: Record | None = None
-    """The last robots.txt of the host."""
-    rules: bytes | None = None
-    """Its text, as far as it was read; ``None`` if it was not found."""
-    agent: str = ""
-    """The User-Agent of the request for it."""
     unread: list[str] = field(default_factory=list)
 
 
 def look_into(
     subject: Subject,
-    robots_url: str,
     warcs: Sequence[Path],
     indexes: Mapping[Path, Path | None],
     progress: Callable[[], None] = lambda: None,
@@ -95,10 +87,10 @@ def look_into(
 
     A file that has an index is read only where the index points.
     """
-    facts, robots = ArchiveFacts(), list[Record]()
+    facts = ArchiveFacts()
     by_name = {path.name: path for path in warcs}
     # Indexes are sorted by the crawl's rules, or as pywb sorts them.
-    rules, urls = named(subject.rules), (subject.url, subject.canonical, robots_url)
+    rules, urls = named(subject.rules), (subject.url, subject.canonical)
     keys = {sort_key(url) for url in urls} | {key_under(rules, url) for url in urls}
     for place in [*indexes, *(path for path in warcs if path not in indexes.values())]:
         lines = _searched(place, keys) if place in indexes else _listed(place, facts)
@@ -107,26 +99,15 @@ def look_into(
                 progress()
                 beside = path_of(str(place).removesuffix(place.name) + line.filename)
                 record = Record(line, by_name.get(line.filename, beside))
-                if line.url == robots_url:
-                    keep(robots, record, _TIME)
                 if line.url == subject.url or subject.same(line.url):
                     facts.count += 1
                     keep(facts.records, record, _TIME)
         except (BadWarc, OSError, ValueError) as error:
             if not place.name.endswith(OPEN):  # else a node is writing its last record
                 facts.unread.append(fault(place, error))
-    for records in (facts.records, robots):
-        trim(records, _TIME)
+    trim(facts.records, _TIME)
     if facts.records:
-        _, _, facts.origin = _read(facts.records[0], facts)
-    if robots:
-        facts.robots = robots[-1]
-        digest = facts.robots.line.digest
-        original = next(
-            (r for r in robots if r.kind != "revisit" and r.line.digest == digest),
-            facts.robots,
-        )
-        facts.rules, facts.agent, _ = _read(original, facts)
+        facts.origin = _origin(facts.records[0], facts)
     return facts
 
 
@@ -192,26 +173,18 @@ def _lines(file: IO[bytes], start: int) -> Iterator[bytes]:
             raise ValueError(f"a line of more than {LINE_LIMIT:,} bytes")
 
 
-def _read(record: Record, facts: ArchiveFacts) -> tuple[bytes | None, str, Head]:
-    """The start of a record's body, the User-Agent of its request, and its origin."""
-    body, agent, origin = None, "", Head()
+def _origin(record: Record, facts: ArchiveFacts) -> Head:
+    """The fields of the `metadata` record of *record*; none if that is not there."""
     try:
         with open_file(record.path) as file:
             behind = pulled_from(file, str(record.path), record.line.offset)
-            first = next(behind)
-            if first.kind == "response":
-                body = b"".join(islice(body_of(first.block, first.rest()), 1))
-            name = first.headers.get("warc-record-id")
+            name = next(behind).headers.get("warc-record-id")
             for other in islice(behind, NEAR):
-                if other.headers.get("warc-concurrent-to") != name:
-                    continue
-                if other.kind == "request":
-                    agent = Head(other.block.partition(b"\r\n\r\n")[0]).get(
-                        "user-agent"
-                    )
-                elif other.kind == "metadata" and not origin.top:
+                is_its = other.headers.get("warc-concurrent-to") == name
+                if is_its and other.kind == "metadata":
                     told = Head(b"\r\n" + other.block)
-                    origin = Head() if told.get("outlink") else told
+                    if not told.get("outlink"):
+                        return told
     except (BadWarc, OSError, StopIteration, ValueError) as error:
         facts.unread.append(fault(record.path, error))
-    return body, agent, origin
+    return Head()

@@ -32,7 +32,6 @@ from frontier.status.snapshot import WholeCrawl, read_crawl
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import PartitionKeys, node_of
-from frontier.urls.addresses import SAID
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import SPREAD, host_of_key, partition_of
 from frontier.urls.traps import SETTINGS, Traps
@@ -108,10 +107,6 @@ class StoreFacts:
     """What the store says."""
 
     crawl: WholeCrawl
-    config: Config
-    """What the crawl was created with."""
-    said: Mapping[str, str]
-    """Classes of addresses that seeds have led to: ``typed`` or ``named``."""
     traps: Traps
     """With the limits of the crawl, and the counts that nodes have reported."""
     holder: str
@@ -146,12 +141,11 @@ def look(
     keys, config = shape.keys.partition(subject.partition), shape.config
     crawl = read_crawl(store, shape.keys)
     host = host_of_key(subject.queue_key, config.host_shards)
-    holder, records, claimed, said = store.run(
+    holder, records, claimed = store.run(
         [
             Call.command("HGET", keys.lease, "holder"),
             Call.command("HMGET", keys.hosts, host, subject.queue_key),
             Call.command("HEXISTS", keys.claimed, str(subject.mark)),
-            Call.command("HMGET", shape.keys.meta, *(f"address:{k}" for k in SAID)),
         ]
     )
     is_spread = config.queue_key in SPREAD
@@ -163,8 +157,6 @@ def look(
             raise KeyDamaged(store.where, keys.seen, "it has no numbers") from None
     return StoreFacts(
         crawl,
-        config,
-        {kind: text(how) for kind, how in zip(SAID, said, strict=True) if how},
         _traps(store, shape, crawl.settings, subject.url),
         text(node_of(holder or b"")),
         record_of(records[0]),

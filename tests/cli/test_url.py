@@ -294,14 +294,3 @@ def test_invalid_url_or_missing_crawl_is_a_one_line_error(crawl, frontier, serve
         assert done.stderr.startswith(f"frontier: {typed!r} is not a URL: ")
     assert (gone.returncode, gone.stderr.count("\n")) == (4, 1)
     assert "nodes fetch http and https" in scheme.stdout
-
-
-def test_a_long_robots_txt_is_judged_as_nodes_read_it(crawl, explain):
-    made = crawl()
-    rules = b"User-agent: *\n" + b"# a comment\n" * 2_000 + b"Disallow: /private\n"
-    made.archive([an_exchange(url=f"{HOME}robots.txt", found=LINK, body=rules)])
-
-    evidence = explain(f"{HOME}private")["evidence"]
-
-    (said,) = [one["text"] for one in evidence if one["step"] == "robots.txt"]
-    assert said.startswith("robots.txt forbids it")

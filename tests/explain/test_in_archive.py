@@ -48,7 +48,7 @@ def subject(url):
 
 
 def found_in(path, url):
-    facts = look_into(subject(url), "http://h.example/robots.txt", [], {path: None})
+    facts = look_into(subject(url), [], {path: None})
     return [(one.line.url, one.line.offset) for one in facts.records], facts
 
 
@@ -141,8 +141,7 @@ def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
     try:
         urls = [server.url(path.name) for path in sorted(tmp_path.iterdir())]
         files = find([], urls, CrawlKeys("frontier", "one-1"), Nodes.of({}, {}))
-        robots = "http://a.example/robots.txt"
-        facts = look_into(subject(URL), robots, files.warcs, files.indexes)
+        facts = look_into(subject(URL), files.warcs, files.indexes)
         logs = read_logs(files.logs, subject(URL))
     finally:
         server.close()
