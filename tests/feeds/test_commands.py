@@ -69,18 +69,6 @@ def test_opml_becomes_sites_and_what_is_left_out_is_said(feeds, tmp_path):
     assert "names no feed" in empty.stderr
 
 
-def test_invalid_opml_import_is_reported_and_writes_nothing(feeds, tmp_path):
-    (tmp_path / "in.opml").write_text("<opml/>")
-    for words, said in (
-        (["none.opml"], "none.opml: cannot be read: No such file"),
-        (["in.opml", "--wait", "1h30"], "the wait '1h30' must be a time"),
-    ):
-        done = feeds("import-opml", *words, code=2)
-        assert said in done.stderr
-        assert done.stderr.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["in.opml"]
-
-
 def test_rows_that_are_left_out_are_said(feeds, postgres):
     make_tables(postgres.run)
     write_rows(postgres.run, site_of("News", [Feed(RSS)]))

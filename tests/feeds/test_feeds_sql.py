@@ -66,23 +66,6 @@ def test_columns_that_are_ours_may_be_added(database):
     assert (news.wait_s, news.wait_max_s, news.paused) == (5400, 3 * 86_400, True)
 
 
-def test_a_name_of_another_spelling_needs_a_view(sqlite):
-    sqlite.run(
-        "create table SITE (ID integer primary key, NAME text, minwaitperiod text, "
-        "active bit)",
-        'create table "feed" (id integer primary key, uri text, site int)',
-        "create table implied_page (id integer primary key, uri text, site int)",
-        "create table feed_page (feed int, page int)",
-        "create view ImpliedPage as select * from implied_page",
-        "create view FeedPage as select * from feed_page",
-        "insert into site values (1, 'Blog', '90', 1)",
-        "insert into feed values (1, 'https://blog.example/atom.xml', 1)",
-    )
-
-    blog = site_of("Blog", [Feed("https://blog.example/atom.xml")], "90")
-    assert SqlSites(sqlite.url).read() == {"Blog": blog}
-
-
 def test_sites_are_read_with_select_rights_only(postgres):
     as_crawlrss_made(postgres)
     user = f"reader_{postgres.name}"

@@ -98,6 +98,12 @@ def test_links_are_the_same_if_the_crawl_says_so():
     assert (outcome.new, outcome.renamed) == ([], "")
 
 
+def test_two_entries_of_one_page_are_one_item_with_the_embeds_of_both():
+    (found,) = new_items([item(1, NOW, embeds=(url,)) for url in "xy"], None).new
+
+    assert found.embeds == ["x", "y"]
+
+
 def test_items_without_guid_and_link_differ_by_their_content():
     podcast = [Item(embeds=("http://a.example/1.mp3",), title="Episode")]
     podcast += [Item(embeds=("http://a.example/2.mp3",), title="Episode")]

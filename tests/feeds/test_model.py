@@ -7,7 +7,6 @@ import pytest
 
 from frontier.feeds.model import (
     LEAST_WAIT_S,
-    MAX_NAME,
     MAX_URL,
     MOST_WAIT_S,
     Feed,
@@ -108,18 +107,6 @@ def test_a_password_in_a_url_is_refused_and_not_repeated():
 def test_a_name_is_one_printable_line(name):
     with pytest.raises(ValueError, match="name"):
         site_name(name)
-
-
-def test_a_name_may_be_what_people_call_a_site():
-    assert site_name("Morgunblaðið (mbl.is) 新聞") == "Morgunblaðið (mbl.is) 新聞"
-    assert site_name("x" * MAX_NAME)
-
-
-def test_a_site_has_a_fixed_wait_unless_it_has_a_longest_one():
-    assert site_of("a", [], "1h")[2:4] == (3600, 3600)
-    assert site_of("a", [], "1h", "1d")[2:4] == (3600, 86_400)
-    with pytest.raises(ValueError, match="is shorter than the wait"):
-        site_of("a", [], "1h", "30m")
 
 
 def test_a_feed_is_not_there_twice_and_a_page_is_implied_once():

@@ -203,23 +203,6 @@ def test_entities_stand_for_nothing_in_every_encoding(encoding):
 
 
 @each(
-    ("name", "title"),
-    [
-        ("utf-16", "Новости"),
-        ("utf-32", "Новости"),
-        ("windows-1251", "Новости"),
-        ("cp500", "é"),
-        ("utf-8-sig", "Новости"),
-    ],
-)
-def test_a_feed_is_read_in_its_encoding(name, title):
-    declared = "" if name == "utf-8-sig" else f"<?xml version='1.0' encoding='{name}'?>"
-    body = declared + rss(f"<item><title>{title}</title></item>")
-
-    assert [item.title for item in parse(body.encode(name), "", URL).items] == [title]
-
-
-@each(
     ("text", "reason"),
     [
         (" \n", "is empty"),

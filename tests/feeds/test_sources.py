@@ -64,22 +64,6 @@ def test_a_file_that_breaks_changes_nothing_and_is_said_once(file, log):
     assert live.fault == ""
 
 
-def test_without_any_good_state_the_fault_is_known(tmp_path, caplog):
-    caplog.set_level(logging.INFO, "frontier")
-    live = Live(toml_sites(tmp_path / "feeds.toml"), 10)
-    live.refresh()
-    assert "No such file" in live.fault
-    assert live.value is None
-
-    write_toml(tmp_path / "feeds.toml", A)
-    live.refresh()
-    assert live.value == {"a": A}
-    assert "has changed" not in caplog.text
-    write_toml(tmp_path / "feeds.toml", B)
-    live.refresh()
-    assert "feeds.toml has changed, and is in effect" in caplog.text
-
-
 def test_a_thread_reads_again(file):
     live = Live(toml_sites(file), 0.01)
     live.start()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from frontier.cluster.seed_lock import SeedLock
-from frontier.errors import KeyDamaged, PushForgotten
+from frontier.errors import PushForgotten
 from frontier.queue.push import FORCE
 from frontier.seeds.seeder import Seeder
 from frontier.seen.config import SeenConfig
@@ -47,24 +47,6 @@ def test_seeds_lost_in_a_store_restart_are_reported(
 
     with pytest.raises(PushForgotten, match="run the command again"):
         seeder.leave()
-
-
-@pytest.mark.parametrize("what", ["ready", "type"])
-def test_a_damaged_partition_is_named_and_nothing_of_it_is_acked(
-    blocking, crawl, new_push, db, what
-):
-    hurt = crawl.partition(1)
-    name = hurt.counts
-    if what == "ready":
-        db("HSET", name, "ready", "abc")
-    else:
-        db("SET", name, "x")
-    seeder = Seeder(blocking(), crawl, SHAPE)
-
-    with pytest.raises(KeyDamaged) as caught:
-        seeder.push([(n, new_push(url)) for n in (0, 1) for url in URLS])
-    assert caught.value.key == name
-    assert db("EXISTS", hurt.ready("0:a.example"), hurt.bucket(0, 0)) == 0
 
 
 def test_a_list_that_is_loaded_cuts_no_other_ones_time(blocking, crawl, db):
