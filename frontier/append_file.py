@@ -27,8 +27,8 @@ from frontier.files import (
     FILE_MODE,
     OPEN,
     create_locked,
-    is_at,
     lock_left,
+    require_at,
     sync_directory,
 )
 
@@ -120,9 +120,8 @@ class AppendFile:
 
     def _hand_over(self) -> None:
         """Write what waits; if that fails, the rest goes on waiting."""
-        if self._waiting and not is_at(self._path, self._file.fileno()):
-            gone = "it is not there any more; put it back, or start this node again"
-            raise FileNotFoundError(errno.ENOENT, gone, str(self._path))
+        if self._waiting:
+            require_at(self._path, self._file.fileno())
         view = memoryview(b"".join(self._waiting))
         try:
             while view:

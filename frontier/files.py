@@ -145,6 +145,17 @@ def is_at(path: Path, descriptor: int) -> bool:
         return False
 
 
+def require_at(path: Path, descriptor: int) -> None:
+    """Write nothing to the open file *descriptor* if it has lost the name *path*.
+
+    Raises:
+        FileNotFoundError: Somebody has moved or removed it.
+    """
+    if not is_at(path, descriptor):
+        gone = "it is not there any more; put it back, or start this node again"
+        raise FileNotFoundError(errno.ENOENT, gone, str(path))
+
+
 def make_directory(path: Path, mode: int) -> None:
     """Make *path*, and what is missing above it, as directories for files of *mode*.
 

@@ -59,6 +59,7 @@ from twisted.web.client import _HTTP11ClientFactory
 from typing_extensions import override
 
 from frontier import json_log
+from frontier.files import require_at
 from frontier.node.hosts import LONG
 
 if TYPE_CHECKING:
@@ -431,12 +432,14 @@ MOST_WAITING = 1_048_576
 class FeedFile(io.BufferedIOBase):
     """What is between an exporter and *raw*, the file that its feed's storage has made.
 
-    What a full disk does not take, it keeps in memory. Scrapy would lose each item
-    whose `write` raises an error.
+    What a full disk does not take, or what comes while the file is not in its place, it
+    keeps in memory. Scrapy would lose each item whose `write` raises an error.
     """
 
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, raw: Any, path: Path | None) -> None:
         self.raw = raw
+        self._path = path
+        """Where the items are to be found, if that is a file of this machine."""
         below = getattr(raw, "raw", None)
         # A buffer would not tell how much of what it was given it has lost.
         self._takes = below if isinstance(below, io.RawIOBase) else raw
@@ -482,6 +485,8 @@ class FeedFile(io.BufferedIOBase):
 
     @override
     def flush(self) -> None:
+        if self._waiting and self._path is not None:
+            require_at(self._path, self.raw.fileno())
         while self._waiting:
             if self._takes is self.raw:  # a storage's own, which may keep what it gets
                 count = self.raw.write(bytes(self._waiting)) or len(self._waiting)
@@ -521,7 +526,8 @@ def keep_items(storage: Any) -> None:
         if failure is not None:
             raise failure
 
-    storage.open = lambda spider: FeedFile(before_open(spider))
+    path = Path(storage.path) if isinstance(storage, FileFeedStorage) else None
+    storage.open = lambda spider: FeedFile(before_open(spider), path)
     storage.store = lambda file: deferred_from_coro(store(file))
 
 

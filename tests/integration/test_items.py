@@ -232,3 +232,26 @@ def test_nodes_sharing_a_feed_are_warned_and_the_last_sums_the_counts(
         each = [one[name] for one in stats]
         assert last[f"frontier/job/{name}"] == sum(each)
         assert all(each)
+
+
+def test_a_node_waits_for_its_items_file_to_be_back_and_loses_none(
+    cluster, project, tmp_path
+):
+    items, elsewhere = tmp_path / "items.jsonl", tmp_path / "elsewhere"
+
+    def move(connection):
+        until(lambda: items.exists() and items.stat().st_size, "items")
+        items.rename(elsewhere)
+        connection.sendall(page("/late"))
+
+    site = RawSite({"/": page("/move"), "/move": move, "/late": page()})
+    words = ["-a", f"seeds={site.url('/')}", "-o", str(items)]
+    cluster.start("node-1", *words, cwd=project, spider="pages")
+    gone = "cannot be written: [Errno 2] it is not there any more; put it back"
+    until(lambda: gone in cluster.text_of("node-1"), gone)
+    elsewhere.rename(items)
+
+    assert cluster.wait() == [0]
+    found = [json.loads(line) for line in items.read_text().splitlines()]
+    ends = [item["url"] for item in found if str(item["id"]).startswith("end")]
+    assert sorted(ends) == sorted(map(site.url, site.pages))
