@@ -25,6 +25,7 @@ is one of them lost.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -82,15 +83,15 @@ def new_items(
     }
     names = _halves(present, link_of)
     before, renamed = {one: known[one] for one in present if one in known}, ""
-    if not before:
-        before, renamed = _renamed(names, halves)
-    new = {one for one in present if one not in before}
-    changed = [one for one, version in before.items() if versions[one] != version]
-    redated = len(changed)
-    if len(changed) >= ALL and len(changed) + len(new) == len(present):
-        changed = []
-    else:
-        new, redated = {*new, *changed}, 0
+    for made_anew, named in () if before else names.items():
+        found = {named[half]: halves[half] for half in named if half in halves}
+        if len(found) >= ALL:
+            before, renamed = found, made_anew
+            break
+    changed = {one: present[one] for one in before if versions[one] != before[one]}
+    redated = 0
+    if len(changed) >= max(ALL, len(before)):
+        changed, redated = {}, len(changed)
     if present:
         halves = {
             half: versions[one]
@@ -98,9 +99,11 @@ def new_items(
             for half, one in named.items()
         }
     return NewItems(
-        new=[item for one, item in present.items() if one in new],
+        new=[
+            item for one, item in present.items() if one not in before or one in changed
+        ],
         state=_written(versions, known, halves),
-        updated=[present[one] for one in changed],
+        updated=list(changed.values()),
         redated=redated,
         renamed=renamed,
     )
@@ -114,33 +117,16 @@ def _halves(
     They are under what is made anew: ``guids`` has them by link. A link or guid that
     two items share is left out.
     """
-    found: dict[str, dict[bytes, bytes]] = {"guids": {}, "links": {}}
-    for made_anew, named in found.items():
-        shared = set()
+    found = {}
+    for made_anew in ("guids", "links"):
+        named: dict[bytes, list[bytes]] = defaultdict(list)
         for identity, item in present.items():
             if item.guid and item.link:
                 kept = item.guid if made_anew == "links" else link_of(item.link)
                 half = _digest(_IDENTITY, made_anew, kept, item.title)
-                half = bytes((half[0] | _HALF,)) + half[1:]
-                if named.setdefault(half, identity) != identity:
-                    shared.add(half)
-        for half in shared:
-            del named[half]
+                named[bytes((half[0] | _HALF,)) + half[1:]].append(identity)
+        found[made_anew] = {h: ones[0] for h, ones in named.items() if len(ones) == 1}
     return found
-
-
-def _renamed(
-    names: Mapping[str, Memory], halves: Memory
-) -> tuple[dict[bytes, bytes], str]:
-    """The items that were known by another guid or link, with the versions they had.
-
-    Also which of the two it is. Nothing if the items are too few.
-    """
-    for made_anew, named in names.items():
-        before = {named[half]: halves[half] for half in named if half in halves}
-        if len(before) >= ALL:
-            return before, made_anew
-    return {}, ""
 
 
 def _told_apart(
