@@ -151,7 +151,6 @@ class ExportOptions(ReportOptions):
 
 def export_file(given: ExportOptions) -> Shown:
     """Write what a crawl has seen to a file, for other crawls."""
-    from frontier.cluster.shared_settings import FINGERPRINTER
     from frontier.requests.identities import require_project_of
     from frontier.seen.config import seen_config
     from frontier.seen.export import export
@@ -159,9 +158,9 @@ def export_file(given: ExportOptions) -> Shown:
     with given.connected() as store:
         crawl = _crawl(store, given)
         require_project_of(crawl)
-        tiers, name = seen_config(crawl.config), crawl.shape[FINGERPRINTER]
+        tiers = seen_config(crawl.config)
         with bar("partitions", crawl.config.partitions) as progress:
-            urls = export(store, crawl, tiers, given.file, name, progress)
+            urls = export(store, crawl, tiers, given.file, progress)
     return _of_file(given, crawl.keys.crawl_id, {"exported": urls})
 
 
@@ -177,20 +176,20 @@ class ImportOptions(ExportOptions):
 def import_file(given: ImportOptions) -> Shown:
     """Let a crawl skip what another one has seen. A file that is cut off is refused."""
     from frontier.cluster.crawls import carry_call
-    from frontier.requests.identities import fingerprinter_name, require_project_of
+    from frontier.requests.identities import require_project_of
     from frontier.seen.config import seen_config
     from frontier.seen.export import Import
 
     if bool(given.crawl) == bool(given.new):
         raise ConfigurationError("import needs either --crawl CRAWL_ID or --new NAME")
     given = replace(given, crawl=given.new or given.crawl)
-    source = Import(given.file, fingerprinter_name())
+    source = Import(given.file)
+    require_project_of(source.crawl)
     with given.connected(create=bool(given.new)) as store:
         if given.new:
             source.create(store, given.namespace, given.new)
             store.call(carry_call(given.keys(store)))
         crawl = _crawl(store, given)
-        require_project_of(crawl)
         try:
             with bar("URLs", source.urls) as progress:
                 source.run(store, crawl, seen_config(crawl.config), progress)

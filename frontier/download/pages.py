@@ -25,7 +25,7 @@ from frontier.session.session import session_of
 from frontier.urls.links import TREE_FACTOR, PageCut, read_links
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from scrapy.crawler import Crawler
 
@@ -66,19 +66,15 @@ class Document:
         is_html = _is_html(response)
         if is_html is None or not isinstance(response, TextResponse):
             return
+        given = {"url": response.url, "is_html": is_html, **self._limits}
         if len(response.body) <= INLINE:
             with contextlib.suppress(PageCut, MemoryError):
-                for part in list(_parts(response, is_html, **self._limits)):
+                for part in list(read_links(response.text, **given)):
                     for url in self._links_in(part):
                         yield url
                 return
         most = self._session.config.worker_max_bytes // TREE_FACTOR
-        given = {
-            "url": response.url,
-            "encoding": response.encoding,
-            "is_html": is_html,
-            **self._limits,
-        }
+        given["encoding"] = response.encoding
         try:
             workers = self._session.workers
             start = response.body[: most + 1]  # so that it tells of the rest
@@ -93,8 +89,8 @@ class Document:
         if isinstance(part, list):
             return part
         self.title = part["title"]
-        for kind, count in part["left_out"].items():
-            example, page = part["examples"][kind], self._response.url
+        for kind, (count, example) in part["left_out"].items():
+            page = self._response.url
             self._session.component(LeftOut).leave_out(kind, example, count, page)
         return []
 
@@ -109,24 +105,6 @@ class Document:
         if response.request is not None:
             reason = f"not all of its links could be read: {reason}"
             self._session.requests.give_up(response.request, reason)
-
-
-def links_of(response: Response) -> list[str]:
-    """The links of *response*, read at once, whatever its size.
-
-    Only for spiders that do not crawl the open web.
-    """
-    is_html = _is_html(response)
-    if is_html is None:
-        return []
-    parts = _parts(response, is_html, huge=True)
-    return [url for part in parts if isinstance(part, list) for url in part]
-
-
-def _parts(
-    response: Response, is_html: bool, **limits: Any
-) -> Iterator[list[str] | dict[str, Any]]:
-    return read_links(response.text, response.url, is_html=is_html, **limits)
 
 
 def _is_html(response: Response) -> bool | None:

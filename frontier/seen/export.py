@@ -49,6 +49,8 @@ from frontier.seen.config import (
     joined,
 )
 from frontier.seen.seen_set import (
+    BLOOM_BY,
+    PLACED_BY,
     StoredCrawl,
     checked_shape,
     in_bloom,
@@ -58,30 +60,20 @@ from frontier.seen.seen_set import (
 from frontier.settings.values import NAME
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, PartitionKeys, RegistryKeys
-from frontier.urls.canon.rulesets import label_of
 from frontier.urls.fingerprint import LEAST_MARK
 
 FORMAT, VERSION = "frontier-seen", 4
-HASH = "murmur3-128/62"
-"""How marks are made from fingerprints; see `frontier.urls.fingerprint.seen_hash`."""
+"""Another version if `frontier.urls.fingerprint.seen_hash` changes."""
 MAX_BUCKETS = 16
 """Buckets that are read with one call."""
 MAX_SPLITS = 32
 """Splits that are made with one call."""
-MAX_MARKS = 65_536
-"""Marks in a message: those of `MAX_BUCKETS`, which have at most 512 each."""
 BLOCK_BYTES = 64 * 1024
-"""Bytes of a Bloom filter in a message, and of a text in the header."""
+"""Bytes of a Bloom filter in a message."""
 MAX_MESSAGE = 1024 * 1024
-"""Bytes of a message."""
+"""Bytes of a message; the marks of `MAX_BUCKETS`, at most 512 each, are far fewer."""
 
 NO_TIER = "keeps nothing of what it saw in the store"
-NO_BLOOM = (
-    "has no Bloom tier, and the file has Bloom filters; a crawl with 'bloom' in "
-    "FRONTIER_SEEN_TIERS can take them"
-)
-GAVE_UP = "gave up a set while it was exported; export it again"
-NOT_EMPTY = "has seen URLs already; Bloom filters can be imported with --new only"
 
 
 def _refused(crawl_id: str, reason: str) -> ConfigurationError:
@@ -93,7 +85,6 @@ def export(
     crawl: StoredCrawl,
     tiers: SeenConfig,
     path: Path,
-    fingerprinter: str,
     progress: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Write what *crawl* saw to *path*; return how many URLs of sets are in it.
@@ -104,19 +95,10 @@ def export(
         ConfigurationError: What it saw is not in the store.
         OSError: *path* cannot be written.
     """
-    name = crawl.keys.crawl_id
     if not (tiers.has_set or tiers.has_bloom):
-        raise _refused(name, NO_TIER)
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "fingerprinter": fingerprinter,
-        "rules": label_of(crawl.config.canon_rules),
-        "hash": HASH,
-        "crawl_id": name,
-        "spider": crawl.spider,
-        "shape": crawl.shape,
-    }
+        raise _refused(crawl.keys.crawl_id, NO_TIER)
+    header = {"format": FORMAT, "version": VERSION, "shape": crawl.shape}
+    header |= {"crawl_id": crawl.keys.crawl_id, "spider": crawl.spider}
     urls = 0
     with (
         published(path, mode_of_environment()) as file,
@@ -154,7 +136,8 @@ def _exported(
         *found, current = store.run([*calls, layout_call(keys)])
         now = layout_of(current)
         if now.era != layout.era:
-            raise _refused(crawl.keys.crawl_id, GAVE_UP)
+            reason = "gave up a set while it was exported; export it again"
+            raise _refused(crawl.keys.crawl_id, reason)
         marks = [int(member) for members in found for member in members]
         if marks:
             yield ["marks", number, marks]
@@ -162,16 +145,14 @@ def _exported(
 
 
 class Import:
-    """A file to be imported, which is whole, and made by the rules that apply here.
+    """A file to be imported, which is whole.
 
     Raises:
-        InputBroken: It is not whole, or not an exported seen-set.
-        InputBroken: It was made by another version, by other rules, or from other
-            fingerprints.
+        InputBroken: It is not whole, or not an exported seen-set of this version.
         OSError: It cannot be read.
     """
 
-    def __init__(self, path: Path, fingerprinter: str) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = str(path)
         self.urls = 0
         """How many URLs the file has."""
@@ -179,42 +160,30 @@ class Import:
         """How many of them are in the store now."""
         self.added = 0
         """How many of them were not there before."""
-        self._needed = {
-            "version": VERSION,
-            "fingerprinter": fingerprinter,
-            "hash": HASH,
-        }
         self._filters: dict[int, tuple[int, int]] = {}
         """Partition to its Bloom generations, and the URLs in the last of them."""
         self._partitions = 0
         messages = self._messages()
-        self._header = next(messages)
+        header = next(messages)
         for kind, number, *rest in messages:
             self._partitions = max(self._partitions, number + 1)
             if kind == "marks":
                 self.urls += len(rest[0])
             elif kind == "partition" and rest[1]:
                 self._filters[number] = rest[1], rest[2]
+        shape, keys = header["shape"], CrawlKeys("", header["crawl_id"])
         try:
-            self._config = checked_shape(self._header.get("shape"))
+            config = checked_shape(shape)
         except ConfigurationError as error:
             self._fail(f"its crawl's settings are not this version's ({error})")
-        rules = label_of(self._config.canon_rules)
-        self._same("canonicalization", self._header.get("rules"), rules)
+        self.crawl = StoredCrawl(keys, "", header["spider"], shape, config)
+        """The crawl that was exported."""
 
     def _messages(self) -> Iterator[Any]:
         """The header, then the messages of all partitions."""
         try:
             with open_input(self._path) as file, gzip.GzipFile(fileobj=file) as plain:
-                unpacker = msgpack.Unpacker(
-                    plain,
-                    read_size=BLOCK_BYTES,
-                    max_buffer_size=MAX_MESSAGE,
-                    max_array_len=MAX_MARKS,
-                    max_str_len=BLOCK_BYTES,
-                    max_bin_len=BLOCK_BYTES,
-                    max_ext_len=0,
-                )
+                unpacker = msgpack.Unpacker(plain, max_buffer_size=MAX_MESSAGE)
                 yield from self._checked(unpacker)
         except EOFError:
             self._fail("it is cut off")
@@ -227,10 +196,10 @@ class Import:
         header, read = next(unpacked, None), 0
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             self._fail("it is not an exported seen-set")
-        for what, wanted in self._needed.items():
-            self._same(what, header.get(what), wanted)
-        if not isinstance(header.get("spider"), str):
-            self._fail("it does not name the spider of its crawl")
+        self._same("version", header.get("version"), VERSION)
+        for name, kind in {"crawl_id": str, "spider": str, "shape": dict}.items():
+            if not isinstance(header.get(name), kind):
+                self._fail(f"it does not have the {name} of its crawl")
         yield header
         for message in unpacked:
             match message:
@@ -270,10 +239,10 @@ class Import:
             raise ConfigurationError(
                 f"there is a crawl {crawl_id} already; import with --crawl {crawl_id}"
             )
-        shape, spider = json.dumps(self._header["shape"]), self._header["spider"]
         registry = Call.command("SADD", RegistryKeys(namespace).crawls, crawl_id)
-        store.run([open_call(keys, shape, spider), registry])
-        mark_now(store, keys, self._config.partitions)
+        shape = json.dumps(self.crawl.shape)
+        store.run([open_call(keys, shape, self.crawl.spider), registry])
+        mark_now(store, keys, self.crawl.config.partitions)
 
     def run(
         self,
@@ -302,11 +271,11 @@ class Import:
             if kind == "partition":
                 count, blooms, last = rest
                 reserve(store, keys, marked, count)
+                fields = ["blooms", blooms, "last", last]
+                if tiers.has_set:  # what only the filters have counts as given up
+                    inside = in_bloom(tiers, SeenLayout(blooms=blooms, last=last))
+                    fields += ["era", 1, "lost_from", inside]
                 if blooms:
-                    fields = ["blooms", blooms, "last", last]
-                    if tiers.has_set:  # what only they have counts as given up
-                        inside = in_bloom(tiers, SeenLayout(blooms=blooms, last=last))
-                        fields += ["era", 1, "lost_from", inside]
                     store.command("HSET", keys.seen, *fields)
             elif kind == "bits":
                 generation, at, data = rest
@@ -317,10 +286,11 @@ class Import:
                     raise ConfigurationError(f"{self._path} {reason}")
                 store.command("SETRANGE", keys.bloom(generation), at, data)
             else:
+                (marks,) = rest
                 seeder.push(
-                    (number, Push(TEST, mark, "", 0, b"", mark)) for mark in rest[0]
+                    (number, Push(TEST, mark, "", 0, b"", mark)) for mark in marks
                 )
-                self.read += len(rest[0])
+                self.read += len(marks)
                 self.added = seeder.new
                 progress(self.read)
         seeder.leave()
@@ -328,27 +298,28 @@ class Import:
     def _require_fit(
         self, store: BlockingStore, crawl: StoredCrawl, tiers: SeenConfig
     ) -> None:
-        name, here, there = crawl.keys.crawl_id, crawl.config, self._config
+        name, partitions = crawl.keys.crawl_id, crawl.config.partitions
         if not (tiers.has_set or tiers.has_bloom):
             raise _refused(name, NO_TIER)
         if crawl.state != "open":
             raise _refused(name, f"is {crawl.state}; nothing was imported")
-        settings = ["partitions", "queue_key", "host_shards", "canon_rules"]
-        if self._filters:
-            settings += ["bloom_capacity", "bloom_error_rate"]
-            if not tiers.has_bloom:
-                raise _refused(name, NO_BLOOM)
-        for setting in settings:
-            has, wanted = getattr(there, setting), getattr(here, setting)
-            self._same(f"FRONTIER_{setting.upper()}", has, wanted)
-        if self._partitions > here.partitions:
+        if self._filters and not tiers.has_bloom:
+            reason = (
+                "has no Bloom tier, and the file has Bloom filters; a crawl with "
+                "'bloom' in FRONTIER_SEEN_TIERS can take them"
+            )
+            raise _refused(name, reason)
+        for setting in (*PLACED_BY, *BLOOM_BY) if self._filters else PLACED_BY:
+            self._same(setting, self.crawl.shape[setting], crawl.shape[setting])
+        if self._partitions > partitions:
             self._fail("it has more partitions than it says")
-        for number in range(here.partitions if self._filters else 0):
+        for number in range(partitions if self._filters else 0):
             layout = layout_of(store.call(layout_call(crawl.keys.partition(number))))
             # What an import that broke off has left does no harm.
             known = self._filters.get(number, (0, 0))
             if (layout.blooms, layout.last) not in ((0, 0), known):
-                raise _refused(name, NOT_EMPTY)
+                reason = "Bloom filters can be imported with --new only"
+                raise _refused(name, f"has seen URLs already; {reason}")
 
     def _same(self, what: str, has: object, wanted: object) -> None:
         if has != wanted:

@@ -42,17 +42,18 @@ LAYOUT = ("buckets", "count", "blooms", "last", "era")
 """Fields of a partition's seen-set; see `SeenLayout`."""
 STATE = (*LAYOUT, "lost_from", "given_up", "old")
 """`LAYOUT`, and what is known about dropped sets; see `PartitionState`."""
-SHAPE = (
+PLACED_BY = (
     "FRONTIER_PARTITIONS",
     "FRONTIER_QUEUE_KEY",
     "FRONTIER_HOST_SHARDS",
     "FRONTIER_CANON_RULES",
-    "FRONTIER_SEEN_TIERS",
-    "FRONTIER_BLOOM_CAPACITY",
-    "FRONTIER_BLOOM_ERROR_RATE",
     "REQUEST_FINGERPRINTER_CLASS",
     "canonicalization",
 )
+"""Settings that decide on the partition and the mark of a URL."""
+BLOOM_BY = ("FRONTIER_BLOOM_CAPACITY", "FRONTIER_BLOOM_ERROR_RATE")
+"""Settings that decide on the bits of a URL in Bloom filters."""
+SHAPE = (*PLACED_BY, *BLOOM_BY, "FRONTIER_SEEN_TIERS")
 """Settings without which a seen-set cannot be read."""
 
 
@@ -165,7 +166,7 @@ def look(
     store: BlockingStore, keys: PartitionKeys, mark: int, tiers: SeenConfig
 ) -> Answer:
     """What the tiers of the partition with *keys* say about *mark*."""
-    layout = layout_of(store.call(layout_call(keys)))
+    layout = SeenLayout()
     while True:
         bucket = intset.bucket_of(mark, layout.buckets)
         made = tiers.generations(layout)

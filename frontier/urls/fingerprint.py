@@ -14,9 +14,9 @@ are left to Scrapy. A property test compares the results on URLs of both kinds.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import re
+from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING, Any
 
 import mmh3
@@ -35,8 +35,6 @@ LEAST_MARK = 1 << MARK_BITS
 """The smallest mark; all marks are below twice this."""
 LONG = 4096
 """Length of URL and body above which a request is remembered by its fingerprint."""
-_QUIET = re.compile(r"[ !#-\[\]-~]*+")
-"""Text that JSON does not escape."""
 _HOST = r"[a-z0-9]++(?:[.-][a-z0-9]++)*+"
 _PORT = r"[1-5][0-9]{4}|[1-9][0-9]{0,3}+"
 """Up to 59999: w3lib refuses ports above 65535."""
@@ -69,18 +67,6 @@ def canonical(url: str) -> str | None:
     if "&" in query:
         query = "&".join(sorted(query.split("&"), key=lambda pair: pair.split("=")))
     return f"{base}?{query}"
-
-
-def of_plain_get(url: str) -> bytes | None:
-    """Scrapy's fingerprint of a GET of *url* without a body, if quick to compute."""
-    plain = canonical(url)
-    return None if plain is None else _of_quiet(plain)
-
-
-def _of_quiet(url: str) -> bytes:
-    """The fingerprint of a GET of *url*, which JSON does not escape."""
-    text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{url}"}}'
-    return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).digest()
 
 
 class Fingerprints:
@@ -130,7 +116,7 @@ class Fingerprints:
                 )
             self.refused += 1
             return self._ask(request)
-        return _made(request.method, url, request.body.hex())
+        return _made(url, request.method, request.body)
 
     def key(self, request: Request) -> Any:
         """A quick key for *request* in the memory of this process.
@@ -148,16 +134,25 @@ class Fingerprints:
     def of_get(self, url: str) -> bytes | None:
         """The fingerprint of a plain GET of *url*; ``None`` if only `of` can tell."""
         if self._is_scrapys:
-            return of_plain_get(url)
+            plain = canonical(url)
+            if plain is None:
+                return None
+            return _sha1(
+                f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{plain}"}}'
+            )
         try:
-            return _made("GET", self._rules.apply(url), "")
+            return _made(self._rules.apply(url), "GET", b"")
         except InvalidURL:
             return None
 
 
-def _made(method: str, url: str, body: str) -> bytes:
-    if method == "GET" and not body and _QUIET.fullmatch(url):
-        return _of_quiet(url)
-    facts = {"body": body, "headers": {}, "method": method, "url": url}
-    text = json.dumps(facts, sort_keys=True)
+def _made(url: str, method: str, body: bytes) -> bytes:
+    """Scrapy's fingerprint of what has the canonical *url*."""
+    return _sha1(
+        f'{{"body": "{body.hex()}", "headers": {{}}, "method": {_json(method)}, '
+        f'"url": {_json(url)}}}'
+    )
+
+
+def _sha1(text: str) -> bytes:
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).digest()

@@ -25,6 +25,8 @@ from urllib.parse import urldefrag, urljoin
 
 from lxml import etree
 
+from frontier.urls.split import WEB
+
 ATTRIBUTES = {
     "a": ("href",),
     "area": ("href",),
@@ -47,6 +49,8 @@ ATTRIBUTES = {
 ELEMENTS = (*ATTRIBUTES, "input", "style")
 """Elements that are searched for links."""
 STYLED = etree.XPath("//*[@style]/@style", smart_strings=False)
+TITLED = etree.XPath("string(//title)", smart_strings=False)
+BASED = etree.XPath("string(//base/@href)", smart_strings=False)
 NAVIGATION = frozenset({"a", "area"})
 """Elements that lead to other pages, and show nothing of them."""
 EMBEDDED_RELS = frozenset(
@@ -122,34 +126,23 @@ def links_of_srcset(text: str) -> Iterator[str]:
     return (found[1].rstrip(",") for found in _CANDIDATE.finditer(text))
 
 
-class Links:
-    """Makes the links of one document at *url* absolute, each once, without fragment.
+class _Links:
+    """Makes links of a document absolute, each once, without fragment.
 
-    It takes at most *most* links of at most *longest* characters, and counts the
-    others; with 0 there is no such limit, but for `LONGEST`.
+    They are relative to *base*. It takes at most *most* links of at most *longest*
+    characters, and counts the others; with 0 there is no such limit, but for `LONGEST`.
     """
 
-    def __init__(self, url: str, *, most: int, longest: int) -> None:
-        self.left_out: dict[str, int] = {}
-        """How many links were left out, by reason: `LINKS` or `LENGTH`."""
-        self.examples: dict[str, str] = {}
-        """The first link of each, cut at 200 characters."""
+    def __init__(self, base: str, most: int, longest: int) -> None:
+        self.left_out: dict[str, list[Any]] = {}
+        """Why links were left out, `LINKS` or `LENGTH`: how many, and the first."""
+        self._base = base
         self._most = most
         self._longest = longest or LONGEST
-        self._set_base(url)
-
-    def rebase(self, given: str) -> None:
-        """Resolve links against *given*, which is relative to the document itself."""
-        if len(given) > LONGEST_BASE:
-            return
-        with contextlib.suppress(ValueError):
-            self._set_base(urljoin(self._base, given.strip(_SPACES)))
-
-    def _set_base(self, url: str) -> None:
-        self._base = url
-        easy = _EASY_BASE.fullmatch(url)
-        self._root = easy[1] if easy else ""
-        self._directory = easy[1] + (easy[2].rpartition("/")[0] + "/") if easy else ""
+        root, directory = "", ""
+        if (easy := _EASY_BASE.fullmatch(base)) is not None:
+            root, directory = easy[1], easy[1] + easy[2].rpartition("/")[0] + "/"
+        self._root, self._directory = root, directory
 
     def new(self, links: Iterable[str]) -> Iterator[str]:
         """Yield, in order, the URLs of those *links* that lead out of the document."""
@@ -184,13 +177,10 @@ class Links:
             return ""
         scheme, _, rest = url.partition(":")
         scheme = scheme.lower()
-        if scheme not in ("http", "https") or not rest.startswith("//"):
-            return ""
-        return f"{scheme}:{rest}"
+        return f"{scheme}:{rest}" if scheme in WEB and rest.startswith("//") else ""
 
     def _leave_out(self, kind: str, url: str) -> None:
-        self.left_out[kind] = self.left_out.get(kind, 0) + 1
-        self.examples.setdefault(kind, url[:200])
+        self.left_out.setdefault(kind, [0, url[:200]])[0] += 1
 
 
 class PageCut(ValueError):
@@ -198,7 +188,7 @@ class PageCut(ValueError):
 
 
 def tree_of(text: str, *, huge: bool) -> tuple[Any, PageCut | None]:
-    """The root of the HTML page *text*, ``None`` if empty, and why it is cut, if it is.
+    """The root of the HTML page *text*, and why it is cut, if it is.
 
     With *huge* libxml2's limits are wider, for a process that may be killed.
 
@@ -207,10 +197,11 @@ def tree_of(text: str, *, huge: bool) -> tuple[Any, PageCut | None]:
     """
     content = text.replace("\0", "").encode("utf-8", "replace")
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=huge, remove_comments=True)
-    try:
+    root = None
+    with contextlib.suppress(etree.XMLSyntaxError):  # it is empty
         root = etree.fromstring(content, parser)
-    except etree.XMLSyntaxError:  # it is empty
-        root = None
+    if root is None:
+        root = etree.Element("html")
     for error in parser.error_log.filter_from_fatals():
         if error.type == etree.ErrorTypes.ERR_NO_MEMORY:
             raise MemoryError
@@ -223,7 +214,7 @@ def _links_in(root: Any, *, embeds: bool) -> Iterator[str]:
     """The links of the page *root*, as they are written there."""
     for element in root.iter(*ELEMENTS):
         tag = element.tag
-        if not embeds or _is_embed(tag, element):
+        if not (embeds and _leads_away(tag, element)):
             for name in ATTRIBUTES.get(tag, ()):
                 yield element.get(name, "")
         if tag in SETS:
@@ -236,12 +227,12 @@ def _links_in(root: Any, *, embeds: bool) -> Iterator[str]:
         yield from links_of_css(style)
 
 
-def _is_embed(tag: str, attributes: Any) -> bool:
-    """Whether the URLs of an element are part of what the page shows."""
+def _leads_away(tag: str, element: Any) -> bool:
+    """Whether the URLs of an element are of other pages, not of what it shows."""
     if tag == "link":
-        rels = attributes.get("rel", "")[:LONGEST].lower().split()
-        return not EMBEDDED_RELS.isdisjoint(rels)
-    return tag not in NAVIGATION
+        rels = element.get("rel", "")[:LONGEST].lower().split()
+        return EMBEDDED_RELS.isdisjoint(rels)
+    return tag in NAVIGATION
 
 
 def read_links(
@@ -257,31 +248,26 @@ def read_links(
     """Yield lists of the links in *text*, a document at *url*, and then a summary.
 
     With *embeds*, only links to what the page needs to be shown. The summary is of what
-    was read: its ``title``, how many links were ``left_out``, and ``examples`` of them.
-    *huge* is for a process that may be killed.
+    was read: its ``title``, and by reason how many links were ``left_out``, with the
+    first of them. *huge* is for a process that may be killed.
 
     Raises:
         MemoryError: The document does not fit into memory.
         PageCut: The parser stopped, and what follows may have more links.
     """
-    links = Links(url, most=most, longest=longest)
-    title, root, cut = None, None, None
-    found: Iterable[str] = ()
+    title, base, cut, found = None, url, None, links_of_css(text)
     if is_html:
-        title = ""
         root, cut = tree_of(text, huge=huge)
-    else:
-        found = links_of_css(text)
-    if root is not None:
-        if (first := root.find(".//title")) is not None:
-            title = _TITLE_SPACE.sub(" ", "".join(first.itertext())).strip(" ")[:TITLE]
-        if (base := root.find(".//base[@href]")) is not None:
-            links.rebase(base.get("href"))
+        title = _TITLE_SPACE.sub(" ", TITLED(root)).strip(" ")[:TITLE]
+        if len(given := BASED(root)) <= LONGEST_BASE:
+            with contextlib.suppress(ValueError):
+                base = urljoin(url, given.strip(_SPACES))
         found = _links_in(root, embeds=embeds)
+    links = _Links(base, most, longest)
     new = links.new(found)
     while part := list(islice(new, MANY)):
         yield part
-    yield {"title": title, "left_out": links.left_out, "examples": links.examples}
+    yield {"title": title, "left_out": links.left_out}
     if cut is not None:
         raise cut
 

@@ -10,7 +10,7 @@ What always holds:
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import mmh3
@@ -58,20 +58,17 @@ class QueueAddresses:
     """
 
     def __init__(self, config: Config) -> None:
-        self._kind = config.queue_key
-        self._host_of_origin: Callable[[str], str | None] = lambda _: None
-        if (rules := config.canon_rules) != "scrapy":
-            # Imported here: it takes a tenth of a command's start, and few need it.
-            from frontier.urls.canon.rulesets import host_of_origin
-
-            self._host_of_origin = lambda origin: host_of_origin(origin, rules)
+        kind, rules = config.queue_key, config.canon_rules
         self._partitions = config.partitions
         self._shards = config.host_shards
-        self._is_spread = self._kind in SPREAD
-        self._own = None
-        if self._kind not in QUEUE_KEYS and not self._is_spread:
-            self._own = _load(self._kind)
-        self._has_failed = False
+        self._is_spread = kind in SPREAD
+        self._deciding: Callable[[str], str] = origin_of
+        """The part of a URL that decides on its place."""
+        self._key: Callable[[str], str] = partial(queue_key, kind=kind)
+        if kind not in QUEUE_KEYS and not self._is_spread:
+            self._key, self._deciding = _key_by(kind), str
+        elif rules != "scrapy":
+            self._deciding = partial(_canonical_origin, rules=rules)
         self._places = lru_cache(MAX_PLACES)(self._places_of)
 
     def of(self, url: str, fingerprint: bytes, slot: object = None) -> QueueAddress:
@@ -83,7 +80,7 @@ class QueueAddresses:
         """
         if self._is_spread:
             return QueueAddress("*", partition_of(fingerprint.hex(), self._partitions))
-        places = self._places(self._origin(url))
+        places = self._places(self._deciding(url))
         if self._shards > 1:
             return places[int.from_bytes(fingerprint[-4:]) % self._shards]
         if slot and _is_name(slot) and slot != host_of(url):
@@ -94,48 +91,66 @@ class QueueAddresses:
         """The host of *url* as back-off counts it; its queues are named after it."""
         if self._is_spread:
             return queue_key(url, "host")
-        return self._key(self._origin(url))
+        return self._key(self._deciding(url))
 
-    def _origin(self, url: str) -> str:
-        """The part of *url* that decides: its origin, with the host the rules give it.
-
-        The user's own callable gets all of *url*.
-        """
-        if self._own is not None:
-            return url
-        origin = origin_of(url)
-        host = self._host_of_origin(origin)
-        return origin if host is None else f"{origin.partition('://')[0]}://{host}"
-
-    def _places_of(self, origin: str) -> tuple[QueueAddress, ...]:
-        key = self._key(origin)
+    def _places_of(self, deciding: str) -> tuple[QueueAddress, ...]:
+        key = self._key(deciding)
         if self._shards == 1:
             return (QueueAddress(key, partition_of(key, self._partitions)),)
         return tuple(shards_of(key, self._shards, self._partitions))
 
-    def _key(self, url: str) -> str:
-        return queue_key(url, self._kind) if self._own is None else self._of_own(url)
 
-    def _of_own(self, url: str) -> str:
-        """What the user's callable returns; the host if that is an invalid name."""
-        assert self._own is not None  # noqa: S101 (for mypy)
+def _canonical_origin(url: str, rules: str) -> str:
+    """The origin of *url* with the host that *rules* give it."""
+    # Imported here: it takes a tenth of a command's start, and few need it.
+    from frontier.urls.canon.rulesets import host_of_origin
+
+    origin = origin_of(url)
+    host = host_of_origin(origin, rules)
+    return origin if host is None else f"{origin.partition('://')[0]}://{host}"
+
+
+def _key_by(path: str) -> Callable[[str], str]:
+    """The queue keys that the user's callable at *path* gives to URLs.
+
+    For an invalid name, or an error, the host is used; the first is logged.
+
+    Raises:
+        ConfigurationError: There is no such callable.
+    """
+    from scrapy.utils.misc import load_object
+
+    try:
+        own = load_object(path)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"FRONTIER_QUEUE_KEY = {path!r}: is neither one of "
+            f"{', '.join(QUEUE_KEYS)} nor the path of a callable: {error}"
+        ) from None
+    if not callable(own):
+        raise ConfigurationError(f"FRONTIER_QUEUE_KEY = {path!r}: cannot be called")
+    failed: list[str] = []
+
+    def key_of(url: str) -> str:
         reason = "is not text of 1 to 255 printable characters"
         try:
-            key = self._own(url)
+            key = own(url)
             if key and _is_name(key):
                 return str(key)
         except Exception as error:  # noqa: BLE001 (the user's code may raise anything)
             reason = f"raised {error!r}"
-        if not self._has_failed:
-            self._has_failed = True
+        if not failed:
+            failed.append(url)
             logger.error(
                 "FRONTIER_QUEUE_KEY = %s: for %s its result %s; "
                 "the host is used, here and wherever that happens again",
-                self._kind,
+                path,
                 url[:MAX_HOST],
                 reason,
             )
         return queue_key(url, "host")
+
+    return key_of
 
 
 def _is_name(key: object) -> bool:
@@ -193,19 +208,3 @@ def queue_key(url: str, kind: str) -> str:
     if kind == "url":
         return url
     return _key_of_origin(origin_of(url), kind)
-
-
-def _load(path: str) -> Callable[[str], object]:
-    from scrapy.utils.misc import load_object
-
-    try:
-        found = load_object(path)
-    except (ImportError, NameError, ValueError, TypeError) as error:
-        raise ConfigurationError(
-            f"FRONTIER_QUEUE_KEY = {path!r}: is neither one of "
-            f"{', '.join(QUEUE_KEYS)} nor the path of a callable: {error}"
-        ) from None
-    if not callable(found):
-        raise ConfigurationError(f"FRONTIER_QUEUE_KEY = {path!r}: cannot be called")
-    made: Callable[[str], object] = found
-    return made

@@ -16,10 +16,12 @@ from tests.rawsite import RawSite, answer, page
 
 SPIDER = """
 from functools import partial
+from itertools import chain
 
 import scrapy
+from scrapy.http import HtmlResponse, TextResponse
 
-from frontier.download.pages import links_of
+from frontier.urls.links import read_links
 
 
 class LocalSpider(scrapy.Spider):
@@ -37,7 +39,11 @@ class LocalSpider(scrapy.Spider):
             yield scrapy.Request(seed, callback)
 
     def page(self, response, link=""):
-        for url in links_of(response):
+        if not isinstance(response, TextResponse):
+            return
+        is_html = isinstance(response, HtmlResponse)
+        *parts, _ = read_links(response.text, response.url, is_html=is_html)
+        for url in chain(*parts):
             if url.startswith(self.hosts):
                 is_local = self.starts or "/a" in url
                 callback = partial(self.page, link=url) if is_local else self.page
@@ -181,8 +187,6 @@ import scrapy
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider
 
-from frontier.download.pages import links_of
-
 
 class IdleSpider(scrapy.Spider):
     name = "local"
@@ -203,7 +207,7 @@ class IdleSpider(scrapy.Spider):
         raise DontCloseSpider
 
     def parse(self, response):
-        for url in links_of(response):
+        for url in map(response.urljoin, response.css("a::attr(href)").getall()):
             wait = {"frontier_due": 8.0} if url.endswith("/later") else {}
             yield response.follow(url, meta=wait)
 """

@@ -14,14 +14,13 @@ from frontier.seen.config import (
     SeenConfig,
     seen_config,
 )
-from frontier.seen.export import HASH, VERSION, Import, export, reserve
+from frontier.seen.export import VERSION, Import, export, reserve
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.store.client import Call
 from frontier.urls.fingerprint import seen_hash
 from tests.harness import crawls
 
 PARTITIONS = 3
-FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 RATE = 1e-6
 
 
@@ -63,10 +62,10 @@ class Crawl:
         assert self.store.call(call) == 1
 
     def export(self, path):
-        return export(self.store, self.stored, self.shape, path, FINGERPRINTER)
+        return export(self.store, self.stored, self.shape, path)
 
     def take(self, path):
-        source = Import(path, FINGERPRINTER)
+        source = Import(path)
         source.run(self.store, self.stored, self.shape)
         return source.read, source.added
 
@@ -176,18 +175,12 @@ def test_a_crawl_is_made_only_under_a_name_of_one(make, blocking, tmp_path):
 
     for name in ("", "a b", "../x", "x\n", "{x}"):
         with pytest.raises(ConfigurationError, match="cannot be the id of a crawl"):
-            Import(tmp_path / "f", FINGERPRINTER).create(blocking(), "test", name)
+            Import(tmp_path / "f").create(blocking(), "test", name)
 
 
 def write(path, *messages, **facts):
-    header = {
-        "format": "frontier-seen",
-        "version": VERSION,
-        "crawl_id": "c",
-        "spider": "s",
-    }
-    header |= {"fingerprinter": FINGERPRINTER, "rules": "w3lib", "hash": HASH}
-    every = [header | {"shape": {}} | facts, *messages]
+    header = {"format": "frontier-seen", "version": VERSION, "crawl_id": "c"}
+    every = [header | {"spider": "s", "shape": {}} | facts, *messages]
     path.write_bytes(gzip.compress(b"".join(map(msgpack.packb, every))))
     return path
 
@@ -212,28 +205,28 @@ def test_every_cut_and_every_changed_byte_is_an_error(make, tmp_path):
     for size in [0, 1, 13, *chance.sample(range(len(data)), 40), len(data) - 1]:
         path.write_bytes(data[:size])
         with pytest.raises(InputBroken):
-            Import(path, FINGERPRINTER)
+            Import(path)
     for at in [0, 1, 2, *chance.sample(range(10, len(data)), 40), len(data) - 1]:
         path.write_bytes(data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
         with pytest.raises(InputBroken):
-            Import(path, FINGERPRINTER)
+            Import(path)
 
 
-def test_export_of_other_version_hash_or_fingerprinter_is_refused(tmp_path):
-    for facts, what in (
-        ({"version": 2}, "version 2, but 4"),
-        ({"hash": "sha1"}, "hash 'sha1'"),
-        ({"fingerprinter": "of.another"}, "fingerprinter 'of.another'"),
-    ):
-        path = write(tmp_path / "f", ["end", 0], **facts)
-        with pytest.raises(InputBroken, match=what):
-            Import(path, FINGERPRINTER)
+def test_export_of_another_version_or_of_other_rules_is_refused(make, tmp_path):
+    with pytest.raises(InputBroken, match="version 2, but 4"):
+        Import(write(tmp_path / "f", ["end", 0], version=2))
+    new = make("new", "set")
+    for name in ("REQUEST_FINGERPRINTER_CLASS", "canonicalization"):
+        other = new.stored.shape | {name: "of.another"}
+        write(tmp_path / "f", ["end", 0], shape=other)
+        with pytest.raises(InputBroken, match=f"made with {name} 'of.another', but"):
+            new.take(tmp_path / "f")
 
 
 def test_a_file_that_cannot_be_opened_is_named(make, tmp_path):
     old = make("old", "set")
     with pytest.raises(OSError, match="none"):
-        Import(tmp_path / "none", FINGERPRINTER)
+        Import(tmp_path / "none")
     (tmp_path / "dir").mkdir()
     for path in (tmp_path / "none" / "x", tmp_path / "dir"):
         with pytest.raises(OSError, match=str(path)):

@@ -1,9 +1,9 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 from scrapy import Request
-from scrapy.utils.request import fingerprint
+from scrapy.utils.request import RequestFingerprinter, fingerprint
 
-from frontier.urls.fingerprint import canonical, of_plain_get
+from frontier.urls.fingerprint import Fingerprints, canonical
 
 LABEL = st.text("abcxyz019", min_size=1, max_size=6)
 HOST = st.lists(LABEL, min_size=1, max_size=3).map(".".join)
@@ -21,8 +21,11 @@ LIKELY = st.tuples(
 ODD = st.text("aB/.:?&=#%+ ;\\é@[]~\t0", max_size=30).map(lambda t: f"http://a.b/{t}")
 
 
+OURS = Fingerprints(RequestFingerprinter(), "scrapy")
+
+
 def agrees(url):
-    quick = of_plain_get(url)
+    quick = OURS.of_get(url)
     if quick is not None:
         assert quick == fingerprint(Request(url, meta={}))
     return quick is not None

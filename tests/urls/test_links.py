@@ -1,20 +1,18 @@
 import pytest
-from scrapy.http import HtmlResponse, Response, TextResponse
 
-from frontier.download.pages import links_of
 from frontier.urls.links import read_links
 
 BASE = "http://a.example/dir/page.html?q=1"
 
 
-def of_html(markup, url=BASE):
-    return links_of(HtmlResponse(url, body=markup.encode(), encoding="utf-8"))
+def of_html(markup, url=BASE, **given):
+    *parts, _ = read_links(markup, url, is_html=True, **given)
+    return [link for part in parts for link in part]
 
 
 def of_css(text):
-    headers = {"Content-Type": "text/css; charset=utf-8"}
-    url = "http://a.example/css/site.css"
-    return links_of(TextResponse(url, body=text.encode(), headers=headers))
+    *parts, _ = read_links(text, "http://a.example/css/site.css", is_html=False)
+    return [link for part in parts for link in part]
 
 
 @pytest.mark.parametrize(
@@ -136,14 +134,6 @@ def test_a_style_sheet_leads_to_what_it_imports_and_shows():
     ]
 
 
-def test_response_that_is_not_html_or_is_empty_has_no_links():
-    link = b"<a href='/x'>"
-
-    assert links_of(Response(BASE, body=link)) == []
-    assert links_of(TextResponse(BASE, body=link)) == []
-    assert links_of(HtmlResponse(BASE, body=b"")) == []
-
-
 def test_embedded_resources_are_separated_from_page_links():
     page = (
         "<link rel='Stylesheet' href='a.css'><link rel=canonical href=/canonical>"
@@ -153,8 +143,7 @@ def test_embedded_resources_are_separated_from_page_links():
         "<iframe src=/frame></iframe><script src=s.js></script>"
         "<style>@import 'e.css';</style>"
     )
-    parts = list(read_links(page, "http://a.example/", is_html=True, embeds=True))
-    urls = [url for part in parts[:-1] for url in part]
+    urls = of_html(page, "http://a.example/", embeds=True)
     found = [url.removeprefix("http://a.example/") for url in urls]
 
     wanted = ["a.css", "i.ico", "c.png", "d.png", "frame", "s.js", "e.css", "b.png"]

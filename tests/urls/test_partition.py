@@ -3,11 +3,12 @@ import sys
 from types import ModuleType
 
 import pytest
+from scrapy import Request
+from scrapy.utils.request import fingerprint
 
 from frontier.errors import ConfigurationError
 from frontier.node.hosts import Concurrency, HostConcurrency
 from frontier.settings.config import Config
-from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.partition import (
     MAX_HOST,
     QueueAddress,
@@ -18,14 +19,14 @@ from frontier.urls.partition import (
 )
 
 URL = "http://www.a.example:8080/path?b=2&a=1"
-FINGERPRINT = of_plain_get(URL)
+FINGERPRINT = fingerprint(Request(URL))
 
 
 def place(url=URL, **settings):
     config = Config.from_settings(
         {f"FRONTIER_{k.upper()}": settings[k] for k in settings}
     )
-    return QueueAddresses(config).of(url, of_plain_get(url))
+    return QueueAddresses(config).of(url, fingerprint(Request(url)))
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_the_partition_is_that_of_the_queue_key(kind, key):
 def test_by_url_two_spellings_of_one_url_have_one_place():
     other = "http://www.a.example:8080/path?a=1&b=2"
 
-    assert of_plain_get(other) == FINGERPRINT
+    assert fingerprint(Request(other)) == FINGERPRINT
     assert place(queue_key="url") == place(other, queue_key="url")
     assert place(queue_key="url").queue_key == "*"
 
