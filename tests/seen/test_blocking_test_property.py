@@ -212,7 +212,7 @@ def durable(shared_server):
     options = ["--appendonly", "yes", "--appendfsync", "always"]
     if not hasattr(shared_server, "socket"):
         pytest.skip("kills of a cluster and of Sentinel's primary: tests/store")
-    made = type(shared_server)(shared_server._binary, *options)
+    made = type(shared_server)(shared_server.arguments[0], *options)
     made.start()
     yield made
     made.remove()
