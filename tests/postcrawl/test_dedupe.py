@@ -6,8 +6,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
@@ -337,31 +335,6 @@ def state(directory):
         for path in sorted(directory.iterdir())
         if path.name.endswith((".warc.gz", ".cdxj"))
     }
-
-
-def kill_at_every(step, words, tmp_path, over=(0,)):
-    """Run a command until its exit code is in *over*, killed at each *step*-th call."""
-    program = (
-        "import os, signal, sys\n"
-        "left = int(sys.argv[1])\n"
-        "def count(event, args):\n"
-        "    global left\n"
-        "    if event in ('open', 'os.rename', 'os.remove'):\n"
-        "        left -= 1\n"
-        "        if left == 0: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from frontier.cli import app, main\n"
-        "sys.argv[1:] = sys.argv[2:]\n"
-        "import frontier.postcrawl.many_files\n"
-        "sys.addaudithook(count)\n"
-        "main()\n"
-    )
-    for kills, after in enumerate(range(1, 400, step)):
-        argv = [sys.executable, "-c", program, str(after), *map(str, words)]
-        done = subprocess.run(argv, check=False, capture_output=True, cwd=tmp_path)
-        if done.returncode in over:
-            return kills
-        assert done.returncode == -9, done.stderr
-    raise AssertionError("it never ended")
 
 
 def test_files_are_not_written_over_those_that_were_given(before, planned):

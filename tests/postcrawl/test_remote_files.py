@@ -10,7 +10,7 @@ from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.errors import ConfigurationError
 from tests.postcrawl.test_dedupe import blocks, run, sha1, state
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, redirect
 
 
 class Server:
@@ -31,6 +31,9 @@ class Server:
 
     def _answer(self, connection, asked):
         method, path, _ = asked.split(b" ", 2)
+        if path == b"/away":
+            connection.sendall(redirect("file:///etc/hostname"))
+            return
         place = self.directory / path.decode().strip("/")
         if not place.exists():
             connection.sendall(b"HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")

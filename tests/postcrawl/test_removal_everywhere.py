@@ -18,7 +18,7 @@ from frontier.wacz.check import check
 from frontier.wacz.create import Options, create
 from tests.collection.conftest import index, make_index
 from tests.postcrawl.conftest import OTHER, PAGE, date
-from tests.postcrawl.test_dedupe import blocks, kill_at_every, revisits, run, sha1
+from tests.postcrawl.test_dedupe import blocks, revisits, run, sha1
 from tests.postcrawl.test_removal import everything
 from tests.warc.samples import inside
 
@@ -136,23 +136,6 @@ def test_a_wacz_that_cannot_be_made_again_stays_and_is_named(package, name):
     assert "one.wacz: not a sound zip file" in str(done["files_left"])
     assert wacz.read_bytes() == data
     assert list(package.glob("*.open")) == []
-
-
-@pytest.mark.chaos
-def test_killed_anywhere_and_run_again_a_wacz_ends_the_same(package, tmp_path):
-    undisturbed = tmp_path / "undisturbed"
-    shutil.copytree(package, undisturbed)
-    words = ["--url", TARGET, "--yes"]
-    run("remove", undisturbed, *words)
-
-    # With 4 the one before was killed when all was done but to clear up.
-    command = ["warc", "remove", package, *words, "--workers=1"]
-    kills = kill_at_every(11, command, tmp_path, over=(0, 4))
-
-    assert kills >= 1
-    assert not (package / BESIDE).exists()
-    for name in ("one.wacz", "two.warc.gz", "two.cdxj"):
-        assert (package / name).read_bytes() == (undisturbed / name).read_bytes(), name
 
 
 def key(payload):

@@ -1,10 +1,5 @@
 """One command at a time in a directory, and nothing left of one that was killed."""
 
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from click.testing import CliRunner
 
@@ -57,47 +52,15 @@ def test_directories_of_a_killed_sort_are_removed(planned):
     assert not list(planned.glob("duckdb*"))
 
 
-HOLDING = """
-import sys
-from pathlib import Path
-from frontier.postcrawl.working_directory import beside
-with beside(Path(sys.argv[1])) as directory:
-    (directory / "taken").write_text("out")
-    print(directory, flush=True)
-    sys.stdin.read()
-"""
-
-
-@pytest.fixture
-def holder():
-    """A process that works beside *path*, and its directory."""
-    made = []
-
-    def start(path):
-        words = [sys.executable, "-c", HOLDING, str(path)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        made.append(subprocess.Popen(words, **pipes))
-        return made[-1], Path(made[-1].stdout.readline().strip())
-
-    yield start
-    for process in made:
-        process.kill()
-        process.communicate()
-
-
-def test_beside_files_what_a_killed_command_left_is_removed(before, holder):
+def test_one_command_works_beside_files_and_leaves_nothing(before):
     path = before / "one.warc.gz"
-    process, directory = holder(path)
-    assert directory == before / BESIDE
-    assert directory.stat().st_mode & 0o777 == 0o700
-    with pytest.raises(DirectoryInUse):
-        beside(path).__enter__()
-    assert (directory / "taken").exists()
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-    with beside(path) as again:
-        assert not list(again.iterdir())
+    with beside(path) as directory:
+        assert directory == before / BESIDE
+        assert directory.stat().st_mode & 0o777 == 0o700
+        (directory / "taken").write_text("out")
+        with pytest.raises(DirectoryInUse):
+            beside(path).__enter__()
+        assert (directory / "taken").exists()
     assert not directory.exists()
 
 
