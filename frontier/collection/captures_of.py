@@ -131,7 +131,7 @@ def captures_of(
             try:
                 found = read(said)
             except (ValueError, RecursionError) as error:
-                place, text = f"line {number:,}", said or b""
+                place, text = f"line {number:,}", said
                 if isinstance(said, Capture):  # of a WARC, which has no lines
                     place, text = f"record at byte {said.offset:,}", said.url.encode()
                 wrong(f"{name}, {place}", text[:80], error)
@@ -140,21 +140,19 @@ def captures_of(
                 yield found
 
 
-def of_cdx(line: bytes | None) -> Known | None:
+def of_cdx(line: bytes) -> Known | None:
     """The capture of a line of CDXJ, or of CDX with 6, 7, 9 or 11 columns.
 
     Raises:
         ValueError: The line is wrong.
     """
-    if line is None:
-        raise ValueError("it is too long")
     found = read_line(line)
     if found is None or (not found.digest and b" {" not in line):
         return None  # a line about the index; or of CDX, where some have no digest
     return _known(found)
 
 
-def of_log(line: bytes | None) -> Known | None:
+def of_log(line: bytes) -> Known | None:
     """The capture of a line of Heritrix's ``crawl.log``.
 
     Its size is the uncompressed size of the response: the log has no other.
@@ -163,7 +161,7 @@ def of_log(line: bytes | None) -> Known | None:
         ValueError: The line is wrong.
     """
     # The last of the 12 columns is free text that may have spaces.
-    fields = (line or b"").decode("utf-8", "replace").split(None, 11)
+    fields = line.decode("utf-8", "replace").split(None, 11)
     if len(fields) < 10:
         raise ValueError("a line of a crawl.log has at least 10 columns")
     status, size, url, digest = fields[1], fields[2], fields[3], fields[9]
@@ -230,29 +228,20 @@ def _of_wacz(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, Any]]:
                     yield f"{name}: {member.filename!r}", line, of_cdx
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes | None]:
-    """The lines of *file*, inflated if it is compressed; ``None`` for one too long."""
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of *file*, inflated if it is compressed; of one too long, its parts."""
     is_packed = file.read(2) == GZIP
     file.seek(0)
     text: Any = file
     if is_packed:
         text = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
-    total, is_begun = 0, False
-    while part := text.readline(LINE_LIMIT):
-        total += len(part)
+    total = 0
+    while line := text.readline(LINE_LIMIT):
+        total += len(line)
         if is_packed:
             require_ratio(total, file.tell())
-        is_rest, is_begun = (
-            is_begun,
-            not part.endswith(b"\n") and len(part) == LINE_LIMIT,
-        )
-        if is_begun or is_rest:
-            if not is_begun:
-                yield None
-        elif line := part.rstrip(b"\r\n"):
+        if line := line.rstrip(b"\r\n"):
             yield line
-    if is_begun:
-        yield None
 
 
 def _of_warc(file: IO[bytes], name: str, digest: str) -> Iterator[tuple[str, Any, Any]]:

@@ -28,23 +28,37 @@ from frontier.warc.remote_files import path_of
 
 NAMED = 100
 """Faults that are named; all are counted."""
+SUMS = """
+SELECT count(offset_before), count_if(is_sound AND became = 'identical'),
+  count_if(is_sound AND became = 'anew'), count_if(is_sound AND became = 'revisits'),
+  coalesce(sum(CASE WHEN is_sound AND became = 'revisits' THEN payload_length END), 0),
+  count_if(is_sound AND became = 'restored'), count(fault)
+FROM (SELECT *, fault IS NULL AS is_sound FROM verified) AS each_one
+"""
+FAULTS = f"""
+SELECT name || ' at byte ' || coalesce(format('{{:,}}', offset_before),
+    format('{{:,}} after', offset_after)) || ': ' || fault
+FROM verified WHERE fault IS NOT NULL
+ORDER BY name, offset_before, offset_after LIMIT {NAMED}
+"""  # noqa: S608 - ours
+"""A record that was not there before has no *offset_before*."""
 
 
 @dataclass(slots=True)
 class Verified:
     """What was compared, and what is wrong."""
 
-    records: int = 0
-    identical: int = 0
-    anew: int = 0
+    records: int
+    identical: int
+    anew: int
     """Records of the same id, URL, date and block, but with other headers around it."""
-    revisits: int = 0
+    revisits: int
     """Responses that are revisits now, and resolve to the bytes that they had."""
-    payload_bytes: int = 0
+    payload_bytes: int
     """The payload bytes of those revisits."""
-    restored: int = 0
+    restored: int
     """Revisits that are responses now, with the payload that they stated."""
-    faults: int = 0
+    faults: int
     named: list[str] = field(default_factory=list)
 
 
@@ -62,7 +76,6 @@ def compare(
     or below the directory that all files of a side share (as in `outs_of`): whichever
     gives more names that both sides have. *at* is where sorting is done on disk.
     """
-    done = Verified()
     with duckdb_engine(at) as engine:
         sides = [
             [m.file for m in map(stored_manifest, places) if m]
@@ -76,8 +89,10 @@ def compare(
             engine.table(f"names_{side}", texts(file=files, name=of))
             engine.view(f"records_{side}", places)
         engine.view("captures", [*after, *originals])
-        for row in engine.rows(query("verify")):
-            _note(done, *row)
+        engine.keep("verified", query("verify"))
+        (sums,) = engine.rows(SUMS)
+        done = Verified(*sums)
+        done.named = [text for (text,) in engine.rows(FAULTS)]
     return done
 
 
@@ -86,26 +101,3 @@ def _names(files: Sequence[str], root: Path) -> tuple[list[str], list[str]]:
     top = os.fspath(root.absolute()).rstrip("/") + "/"
     shared = below_shared([path_of(file) for file in files])
     return [file.removeprefix(top) for file in files], list(map(str, shared))
-
-
-def _note(
-    done: Verified,
-    name: str | None,
-    before: int | None,
-    after: int | None,
-    fault: str | None,
-    became: str,
-    size: int | None,
-) -> None:
-    done.records += before is not None
-    if fault:
-        done.faults += 1
-        if len(done.named) < NAMED:
-            where = (
-                f"byte {before:,}" if before is not None else f"byte {after:,} after"
-            )
-            done.named.append(f"{name} at {where}: {fault}")
-        return
-    setattr(done, became, getattr(done, became) + 1)
-    if became == "revisits":
-        done.payload_bytes += size or 0
