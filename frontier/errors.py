@@ -231,8 +231,8 @@ class CrawlLost(CoordinationError):
             f"the store has lost the crawl{name}, in whole or in part: it was emptied "
             "(FLUSHALL), or started again without its data, or keys were deleted, or "
             "another crawl took its name; `frontier crawl rebuild` restores it from "
-            "the nodes' journals (FRONTIER_JOURNAL_DIR), and without them `frontier "
-            "crawl end` ends it"
+            "the nodes' journals (FRONTIER_JOURNAL_DIR); without them `frontier crawl "
+            "end` ends it, or `crawl delete` removes what is left of it"
         )
         self.crawl_id = crawl_id
 

@@ -212,7 +212,8 @@ def list_all(given: ListOptions) -> Shown:
     faults = [
         f"the key {CrawlKeys(given.namespace, crawl.crawl_id).meta} of "
         f"{crawl.crawl_id} is damaged: delete it; frontier crawl rebuild then makes "
-        "the crawl again from journals; without them the next node begins another"
+        "the crawl again from journals; without them the next node begins another, "
+        "and frontier crawl delete removes the rest of this one"
         for crawl in crawls
         if crawl.state == DAMAGED
     ]

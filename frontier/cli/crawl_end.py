@@ -146,27 +146,33 @@ def delete(given: DeleteOptions) -> Shown:
 
     Its queues, what it has seen, its counts, its report. WARC files stay, and so do its
     payloads in the collection. It says what stays, and how to remove that. If it was
-    interrupted, run it again.
+    interrupted, run it again. It also deletes what a store that has lost the crawl's
+    `meta` still has of it.
 
     Examples:
         frontier crawl delete --crawl news-7 --yes
     """
     from frontier.cluster.endings import begin_removal
-    from frontier.node.remove_crawl import (
-        delete_crawl,
-        forget_call,
-    )
+    from frontier.node.remove_crawl import delete_crawl, delete_rest
     from frontier.seen.seen_set import stored_crawl
+    from frontier.store.keys import names_in
 
     crawl_id = given.crawl
     with given.connected() as store:
         try:
             crawl = stored_crawl(store, given.namespace, crawl_id)
         except UnknownCrawl:
-            if not store.call(forget_call(given.namespace, crawl_id)):
+            keys = CrawlKeys(given.namespace, crawl_id)
+            count = len({*names_in(store.scan, keys)})
+            if count:
+                _require_committed(store, keys, given.collection)
+                plan = {"store": store.where, "crawl_id": crawl_id, "keys": count}
+                refusal = "its meta is gone, the rest is there; add --yes to delete it"
+                confirm(given, plan, f"Delete {crawl_id}?", refusal)
+            if not delete_rest(store, keys) and not count:
                 raise
-            gone = f"{crawl_id} is deleted; only its name was left"
-            return Shown({"crawl_id": crawl_id, "keys": 0}, [gone])
+            gone = f"{crawl_id} is deleted: {count:,} keys, and no meta, were left"
+            return Shown({"crawl_id": crawl_id, "keys": count}, [gone])
         begin_removal(store, crawl.keys, "")
         _require_committed(store, crawl.keys, given.collection)
         if not given.yes:

@@ -67,14 +67,24 @@ def delete_crawl(store: BlockingStore, keys: CrawlKeys, spider: str) -> Deleted:
     if born:  # so that its journals are not taken for those of a lost crawl
         deleted = RegistryKeys(keys.namespace).deleted
         store.command("SADD", deleted, born)
-    store.call(forget_call(keys.namespace, keys.crawl_id))
+    _forget(store, keys)
     count += store.command("UNLINK", keys.meta)
     return Deleted(count, runs)
 
 
-def forget_call(namespace: str, crawl_id: str) -> Call:
-    """The call that takes a crawl off the list of all crawls; 1 if it was there."""
-    return Call.command("SREM", RegistryKeys(namespace).crawls, crawl_id)
+def delete_rest(store: BlockingStore, keys: CrawlKeys) -> bool:
+    """Delete what is left of a crawl without its `meta`; return whether it was listed.
+
+    The store has evicted it, or somebody has deleted it.
+    """
+    _unlink(store, keys, lambda *_: True)
+    return _forget(store, keys)
+
+
+def _forget(store: BlockingStore, keys: CrawlKeys) -> bool:
+    """Take the crawl off the list of all crawls; return whether it was there."""
+    crawls = RegistryKeys(keys.namespace).crawls
+    return bool(store.command("SREM", crawls, keys.crawl_id))
 
 
 def _is_of_the_frontier(number: int | None, what: str) -> bool:

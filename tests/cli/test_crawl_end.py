@@ -47,9 +47,26 @@ async def test_crawl_delete_requires_yes_and_reports_the_collection_kept(
 
     again = frontier("crawl", "delete", *named, "--yes")
     assert again.returncode == 4
+
+
+async def test_what_is_left_of_a_crawl_without_meta_can_be_deleted(
+    ended, frontier, db, unique
+):
+    keys, named = await ended()
+    queued = keys.partition(3).counts
+    db("HSET", queued, "ready", 1)
+    db("DEL", keys.meta)
+
+    asked = frontier("crawl", "delete", *named)
+    assert asked.returncode == 2
+    assert db("EXISTS", queued) == 1
+    done = frontier("crawl", "delete", *named, "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "16 keys, and no meta" in done.stdout
+    assert db("EXISTS", queued) == 0
+    assert frontier("crawl", "delete", *named, "--yes").returncode == 4
     db("SADD", RegistryKeys(unique).crawls, "site-1")
-    again = frontier("crawl", "delete", *named, "--yes")
-    assert (again.returncode, again.stderr) == (0, "")
+    assert frontier("crawl", "delete", *named, "--yes").returncode == 0
 
 
 def test_an_order_says_that_the_crawl_has_ended_meanwhile(

@@ -14,7 +14,6 @@ from frontier.node import remove_crawl
 from frontier.node.archiving import claim
 from frontier.node.remove_crawl import (
     delete_crawl,
-    forget_call,
     remove_frontier,
 )
 from frontier.seen.seen_set import stored_crawl
@@ -222,10 +221,3 @@ async def test_a_name_whose_payloads_are_in_the_collection_is_not_given_again(
     assert not await claim(config, settings, keys)
     db("HSET", keys.meta, "state", "open")
     assert await claim(config, settings, keys), "a node that joins it"
-
-
-def test_a_crawl_of_which_only_the_name_was_left_is_forgotten(blocking, db, unique):
-    db("SADD", RegistryKeys(unique).crawls, "mine")
-
-    assert blocking().call(forget_call(unique, "mine")) == 1
-    assert blocking().call(forget_call(unique, "mine")) == 0
