@@ -270,6 +270,21 @@ async def test_a_delivery_that_is_fetched_again_ends_under_a_borrowed_lease(
     assert (scan.reserved, scan.waiting) == (0, 1)
 
 
+async def test_a_page_is_given_up_for_what_a_child_is_given_up_for(
+    pair, until, new_push, db
+):
+    a, _ = await pair()
+    first, second = own(a)[:2]
+    await kept(a, first, until, new_push, second)
+    child = await until(a.inbox.take, "the child")
+    child.delivery.reason = "its callback failed"
+    a.deliveries.through(child)
+
+    letter = a.keys.partition(first).dead
+    (dead,) = await until(lambda: db("LRANGE", letter, 0, -1), "a dead letter")
+    assert dead.startswith(b"its callback failed")
+
+
 async def test_a_kept_page_is_dropped_once_its_node_comes_back_as_another(
     pair, until, new_push
 ):
@@ -289,8 +304,10 @@ async def test_a_tree_is_dropped_when_its_root_is_lost(pair, until, new_push):
     root = await root_of(a, first, until, new_push)
     child, _ = await adopt(a, second, root)
     reservation = await until(a.inbox.take, "the child")
+    assert not a.has_lost(root.reservation)
     a.inbox.lose_all([a.leases.held[first]])
 
+    assert a.has_lost(root.reservation)
     assert a.deliveries.has_lost(child)
     await a.acks.put_back(reservation)
     assert a.deliveries.waiting == {}

@@ -8,7 +8,7 @@ from frontier.errors import StoreUnavailable
 from frontier.model import Member
 from frontier.node.context import Owner
 from frontier.node.crawl_limits import Limits, Portions, Spending
-from frontier.node.ends import described, reason_of
+from frontier.node.ends import described, limit_of_spider, reason_of
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
@@ -199,6 +199,7 @@ def test_limit_is_described_with_its_unit_and_setting():
     assert described("") == described("what 7") == "one that another node has set"
     assert reason_of("bytes 10") == "frontier_limit_bytes"
     assert reason_of("") == "frontier_limit"
+    assert reason_of(limit_of_spider("so be it")) == "so be it"
 
 
 async def test_urls_of_a_group_are_counted_over_all_nodes(store, crawl):

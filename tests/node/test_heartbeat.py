@@ -186,25 +186,6 @@ async def test_a_node_learns_that_the_crawl_has_ended(parts, db, crawl):
     assert a.finished.is_set()
 
 
-async def test_push_hinted_to_a_former_holder_is_found_soon_after_takeover(
-    parts, start, new_push, until, monkeypatch
-):
-    a, b = parts("a"), parts("b")
-    a.heartbeat._ttl, a.heartbeat._beat = 3_600.0, 0.01
-    start(b.outbox.run())
-    look = a.leases.look
-
-    async def pushed_before(*args):
-        await b.push(0, new_push(b"1"))  # whose hint goes to a former holder
-        return await look(*args)
-
-    monkeypatch.setattr(a.leases, "look", pushed_before)
-    start(a.heartbeat.look())
-    await settle(a)
-
-    await until(lambda: a.ready.knows(0))
-
-
 async def test_stop_during_a_round_held_up_by_the_server_takes_no_partition(
     parts, monkeypatch
 ):

@@ -15,6 +15,7 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
+from frontier.node import end_of_crawl as ending
 from frontier.node.archiving import Archive
 from frontier.node.ends import UNDONE
 from frontier.store.address import address_of
@@ -37,6 +38,19 @@ async def test_a_node_has_its_watchdog_before_it_reserves_anything(new_node, ser
 
     assert node.watchdog._child.returncode is None
     await node.close()
+
+
+async def test_the_last_node_to_leave_a_crawl_in_which_nothing_is_left_ends_it(
+    new_node, server, db, monkeypatch
+):
+    monkeypatch.setattr(ending, "INTERVAL", 60)
+    node = new_node(server, "a")
+    await node.open()
+    node.has_seeds = True
+    assert db("HGET", node.keys.meta, "state") == b"open"
+    await node.close()
+
+    assert db("HGET", node.keys.meta, "state") == b"finished"
 
 
 async def test_a_server_that_is_not_there_is_said_so_at_once(new_node, own_server):

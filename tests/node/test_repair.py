@@ -102,6 +102,15 @@ def test_two_damaged_counts_are_reset_and_reported(damaged, counts, left):
     assert (scan.pushed, scan.acked, scan.skipped) == left
 
 
+def test_a_hash_with_a_value_that_cannot_be_read_is_removed(damaged):
+    damaged.db("HSET", damaged.part.hosts, "a.example", "no record")
+    done = damaged.repair()
+
+    ((_, reason),) = json.loads(done.stdout)["removed"]
+    assert "b'no record' is no value of it" in reason
+    assert not damaged.db("EXISTS", damaged.part.hosts)
+
+
 @pytest.mark.parametrize(("field", "value"), [("born", "f" * 16), ("pushed", "abc")])
 def test_damaged_counts_of_a_partition_with_nothing_else_are_found(
     damaged, field, value
