@@ -5,7 +5,7 @@ import pytest
 from frontier.errors import ConfigurationError, InputBroken
 from frontier.feeds.feeds_sql import SqlSites
 from frontier.feeds.model import Feed, Site
-from tests.harness.sites import CRAWLRSS, OURS, site_of
+from tests.harness.sites import CRAWLRSS, site_of
 
 ROWS = """
 insert into Site (id, Active, MinWaitPeriod, Name) values
@@ -53,17 +53,6 @@ def test_a_database_of_crawlrss_works_as_it_is(database):
         "Bare": Site("Bare", (), 3600, 3600),
     }
     assert source.notes == ()
-
-
-def test_columns_that_are_ours_may_be_added(database):
-    source = as_crawlrss_made(database)
-    database.run(
-        *OURS.split(";"),
-        "update Site set MaxWaitPeriod = '3d', Paused = true where id = 1",
-    )
-
-    news = source.read()["Example News"]
-    assert (news.wait_s, news.wait_max_s, news.paused) == (5400, 3 * 86_400, True)
 
 
 def test_sites_are_read_with_select_rights_only(postgres):
