@@ -120,26 +120,21 @@ class Application:
         if result.view is None:
             text, code = _failure(result.error)
             return HTMLResponse(self._pages.failure(text, code), code)
-        version = f"{self.looks.instance}-{result.number}"
-        return HTMLResponse(self._pages.page(name, result, version))
+        return HTMLResponse(self._pages.page(name, result))
 
     async def _events(self, request: Request) -> Response:
         name = request.path_params.get("crawl", INDEX)
-        given = request.headers.get("last-event-id", "")
-        given = given or request.query_params.get("after", "")
-        instance, _, number = given.rpartition("-")
-        is_ours = instance == self.looks.instance and number.isascii()
-        after = int(number[:18]) if is_ours and number.isdecimal() else 0
         if self._viewers >= MOST_VIEWERS:
             return PlainTextResponse("too many viewers\n", 503, {"Retry-After": "30"})
-        lines = self._changes(name, after) if request.method == "GET" else ""
+        lines = self._changes(name) if request.method == "GET" else ""
         return StreamingResponse(lines, media_type="text/event-stream")
 
-    async def _changes(self, name: str, seen: int) -> AsyncIterator[str]:
-        """Server-sent events: what has changed, whenever something has.
+    async def _changes(self, name: str) -> AsyncIterator[str]:
+        """Server-sent events: all parts of a page, and then what has changed.
 
         There is never more to send than the newest result.
         """
+        seen = 0
         self._viewers += 1
         try:
             yield "retry: 2000\n\n"
@@ -150,8 +145,7 @@ class Application:
                 changed = result.newer_than(seen)
                 seen = max(seen, result.number)
                 data = json.dumps(changed, separators=(",", ":"))
-                event = f"id: {self.looks.instance}-{seen}\ndata: {data}\n\n"
-                yield event if changed else ":\n\n"
+                yield f"data: {data}\n\n" if changed else ":\n\n"
         finally:
             self._viewers -= 1
 

@@ -17,7 +17,6 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -100,8 +99,6 @@ class Looks:
         self._numbers = itertools.count(1)
         self._one_at_a_time = threading.Lock()
         self._end = asyncio.get_running_loop().create_future()
-        self.instance = secrets.token_hex(4)
-        """Tells the numbers of its results from those of other processes."""
 
     @property
     def stopped(self) -> bool:

@@ -96,10 +96,10 @@ class Pages:
         """The parts of the list of crawls."""
         return {"crawls": self._render("crawls", seen=view, error=error)}
 
-    def page(self, name: str, result: Result, version: str) -> str:
+    def page(self, name: str, result: Result) -> str:
         """The whole page."""
         parts = {n: part.content for n, part in result.parts.items()}
-        context = {"name": name, "parts": parts, "version": version}
+        context = {"name": name, "parts": parts}
         if not name:
             return self._render("index", **context)
         places = cells(result.view.crawl.partitions)

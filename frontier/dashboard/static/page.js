@@ -181,7 +181,7 @@
   }
   addCopiers();
 
-  const events = new EventSource(`${live.dataset.events}?after=${live.dataset.version}`);
+  const events = new EventSource(live.dataset.events);
   events.onopen = () => say("live", "live");
   events.onerror = () => say("lost", "not connected; trying again");
   events.onmessage = (event) => show(JSON.parse(event.data));
