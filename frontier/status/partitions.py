@@ -12,6 +12,7 @@ What always holds:
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import Counter
 from contextlib import suppress
 from dataclasses import field
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, KeyDamaged
 from frontier.model import frozen
-from frontier.queue.dead_letters import letter
+from frontier.queue.dead_letters import letters
 from frontier.queue.hosts import list_call
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import Scan, scan_call
@@ -126,20 +127,12 @@ def dead_letters(
     store: BlockingStore, keys: CrawlKeys, looks: Sequence[PartitionLook], most: int
 ) -> tuple[DeadLetter, ...]:
     """The first dead letters, *most* at most."""
-    filled = [p for p, look in enumerate(looks) if look.scan.dead][:most]
-    calls = [
-        Call.command("LRANGE", keys.partition(p).dead, 0, most - 1) for p in filled
-    ]
-    replies = store.run(calls, tolerant=True)
-    letters: list[DeadLetter] = []
-    for number, reply in zip(filled, replies, strict=True):
-        if isinstance(reply, KeyDamaged):
-            why = f"those of partition {number} cannot be read: {reply.reason}"
-            letters.append(DeadLetter("", printable(why)))
-        else:
-            found = (letter(number, value) for value in reply)
-            letters += [DeadLetter(printable(o.url), text(o.reason)) for o in found]
-    return tuple(letters[:most])
+    counts = {p: look.scan.dead for p, look in enumerate(looks) if look.scan.dead}
+    try:
+        some = itertools.islice(letters(store, keys, counts), most)
+        return tuple(DeadLetter(printable(one.url), text(one.reason)) for one in some)
+    except KeyDamaged as error:
+        return (DeadLetter("", printable(f"they cannot be read: {error}")),)
 
 
 def longest_queues(
