@@ -50,12 +50,12 @@ def resume(given: ReportOptions) -> Shown:
 
 
 def _switched(given: ReportOptions, wanted: Change, done: str) -> Shown:
-    from frontier.status.controls import wanted_of
+    from frontier.status.snapshot import read_crawl
 
     with given.connected() as store:
         keys = given.keys(store)
+        by = read_crawl(store, keys).controls.paused
         changed, reached = put_into_force(store, keys, wanted)
-        by = wanted_of(store, keys).paused
     text = f"{keys.crawl_id} is {done}{_where(reached)}"
     if not changed:
         text = f"{keys.crawl_id} was not paused"
@@ -153,10 +153,10 @@ def _chosen(host: str, prefix: str, pattern: str) -> Rule | None:
 
 
 def _excluded(store: BlockingStore, keys: CrawlKeys) -> Shown:
-    from frontier.status.controls import wanted_of
+    from frontier.status.snapshot import read_crawl
     from frontier.status.views import ControlsView
 
-    found = ControlsView.of(wanted_of(store, keys)).excluded
+    found = ControlsView.of(read_crawl(store, keys).controls).excluded
     rows = [(one.kind, one.value, when(one.at_ms), one.who) for one in found]
     return Shown(
         {"crawl_id": keys.crawl_id, "excluded": [asdict(one) for one in found]},
@@ -174,13 +174,14 @@ def _exclude(given: ExcludeOptions, store: BlockingStore, rule: Rule) -> Shown:
         exclude as excluding,
         operator,
     )
-    from frontier.status.controls import wanted_of
+    from frontier.status.snapshot import read_crawl
 
     crawl = given.stored(store)
     keys = crawl.keys
     facts = {"kind": rule.kind, "value": rule.value}
     if not given.yes:
-        wanted_of(store, keys).exclusions.add(rule)  # raises if it cannot be added
+        wanted = read_crawl(store, keys).controls
+        wanted.exclusions.add(rule)  # raises if it cannot be added
         found = _purge(store, crawl, rule, dry=True)
         confirm(
             given,
@@ -252,11 +253,13 @@ def change(given: SetOptions) -> Shown:
 def _listed(store: BlockingStore, keys: CrawlKeys) -> Shown:
     """Show each setting that can be changed, its value, and where that is from."""
     from frontier.settings.live import LIVE, SCOPE
-    from frontier.status.controls import own_settings, wanted_of
+    from frontier.status.snapshot import read_crawl
     from frontier.status.views import ControlsView
 
-    changed = ControlsView.of(wanted_of(store, keys)).changed
-    own = own_settings(store, keys)
+    crawl = read_crawl(store, keys)
+    changed, nodes = ControlsView.of(crawl.controls).changed, crawl.nodes
+    there = sorted(nodes.beats.keys() & nodes.figures.keys())
+    own = {name: nodes.figures[name].own for name in there}
     rows, facts = [], []
     for name, live in LIVE.items():
         ours = [one for one in changed if one.name == name]
@@ -291,9 +294,10 @@ def put_into_force(
         CrawlClosed: It has ended.
     """
     from frontier.cluster.controls import change, operator
-    from frontier.status.controls import reach, wanted_of
+    from frontier.status.controls import reach
+    from frontier.status.snapshot import read_crawl
 
-    wanted_of(store, keys)  # refuses a crawl of another version
+    read_crawl(store, keys)  # refuses a crawl of another version
     version, changed = change(store, keys, wanted, operator())
     return changed, reach(store, keys, version)
 

@@ -85,9 +85,9 @@ def status(given: StatusOptions) -> Shown | None:
 def _log(store: BlockingStore, keys: CrawlKeys) -> Shown:
     """List what operators have done to a crawl while it ran, the oldest first."""
     from frontier.cluster.controls import KEPT
-    from frontier.status.controls import wanted_of
+    from frontier.status.snapshot import read_crawl
 
-    found = wanted_of(store, keys)
+    found = read_crawl(store, keys).controls
     entries = [asdict(entry) for entry in found.log]
     lines = [(when(one.at_ms), one.who, one.verb, one.what) for one in found.log]
     shown: list[RenderableType] = ["nothing was changed"]

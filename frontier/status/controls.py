@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
-from frontier.cluster.controls import Controls, calls, read
 from frontier.cluster.crawls import ENDED
-from frontier.errors import UnknownCrawl
 from frontier.model import frozen
 from frontier.status.snapshot import Nodes, node_calls
 from frontier.store.calls import milliseconds
 from frontier.store.client import BlockingStore, Call
-from frontier.store.keys import CrawlKeys, check_schema
+
+if TYPE_CHECKING:
+    from frontier.store.keys import CrawlKeys
 
 WAIT = 10.0
 """Seconds within which heartbeats should tell each live node, and bring its report."""
@@ -30,28 +31,6 @@ class Reach:
     """Those on the map that have not."""
     ended: bool
     """Whether the crawl has ended meanwhile: nodes that knew of it may have left."""
-
-
-def wanted_of(store: BlockingStore, keys: CrawlKeys) -> Controls:
-    """What operators want of the crawl.
-
-    Raises:
-        UnknownCrawl: There is no such crawl.
-        OtherSchema: Another version of this package made it.
-    """
-    meta = Call.command("HMGET", keys.meta, "state", "schema")
-    (state, schema), *replies = store.run([meta, *calls(keys)], tolerant=True)
-    if state is None:
-        raise UnknownCrawl(keys.namespace, keys.crawl_id)
-    check_schema(keys.crawl_id, schema)
-    return read(keys, replies)
-
-
-def own_settings(store: BlockingStore, keys: CrawlKeys) -> dict[str, dict[str, str]]:
-    """The changeable settings that each node on the map was started with."""
-    nodes = Nodes.of(*store.run(node_calls(keys), tolerant=True))
-    there = sorted(nodes.beats.keys() & nodes.figures.keys())
-    return {name: nodes.figures[name].own for name in there}
 
 
 def reach(store: BlockingStore, keys: CrawlKeys, version: int) -> Reach:
