@@ -213,7 +213,7 @@ def test_a_page_has_sites_of_feeds_and_says_what_cannot_be_read(page, crawl_of, 
     assert answer.status == 200
     assert "daily.example" in text
     assert "1,789" in text
-    assert "those of partition 5 cannot be read: it is a string" in text
+    assert f"they cannot be read: the key {keys.partition(5).dead}" in text
 
 
 def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
