@@ -132,7 +132,6 @@ class SiteServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        self._conversations: set[asyncio.Task[None]] = set()
         # Wall-clock times that cannot go back while the server runs.
         self._epoch = time.time() - time.monotonic()
         servers = [
@@ -143,32 +142,12 @@ class SiteServer:
         await self._stopping.wait()
         for server in servers:
             server.close()
-        while self._conversations:
-            for task in self._conversations:
-                task.cancel()
-            await asyncio.wait(self._conversations)
 
     def _now(self) -> float:
         return self._epoch + time.monotonic()
 
     def _connection(self, host: int) -> asyncio.StreamReaderProtocol:
-        reader = _Reader()
-
-        def begin(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            def end(task: asyncio.Task[None]) -> None:
-                self._conversations.discard(task)
-                # What was answered is with the kernel already. Not close(): a
-                # client that does not read must not hold up the server.
-                writer.transport.abort()
-
-            if self._stopping.is_set():
-                writer.transport.abort()
-                return
-            task = self._loop.create_task(self._converse(host, reader, writer))
-            self._conversations.add(task)
-            task.add_done_callback(end)
-
-        return asyncio.StreamReaderProtocol(reader, begin)
+        return asyncio.StreamReaderProtocol(_Reader(), partial(self._converse, host))
 
     async def _converse(
         self, host: int, reader: _Reader, writer: asyncio.StreamWriter
@@ -176,12 +155,16 @@ class SiteServer:
         # So that drain() waits until the kernel has everything.
         writer.transport.set_write_buffer_limits(0)
         try:
-            while (request := await _receive(reader)) is not None:
+            while request := await _receive(reader):
                 whole = await self._answer(host, request, reader, writer)
                 if not whole or not request.keeps_alive:
                     break
         except ConnectionError:
             pass  # there is nobody to tell
+        finally:
+            # What was answered is with the kernel already. Not close(): a client that
+            # does not read must not hold up the server.
+            writer.transport.abort()
 
     async def _is_gone_early(self, host: int, wait: float, reader: _Reader) -> bool:
         """Wait as long as an answer is held back; whether the client leaves before."""
