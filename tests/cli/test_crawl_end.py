@@ -74,6 +74,7 @@ def test_an_order_says_that_the_crawl_has_ended_meanwhile(
 ):
     """Its nodes, which may have done it, have left."""
     put_crawl(crawl)
+    db("HSET", crawl.meta, "shape", '{"FRONTIER_PARTITIONS": 4}')
     named = ("--redis-url", server.url, "--namespace", "test", crawl.crawl_id)
 
     def change_and_end(*order):
