@@ -131,11 +131,12 @@ def sources(
         SourceBroken: *target* itself cannot be used.
     """
     crawl, is_listed = crawl_id or target, bool(crawl_id)
-    if not (is_url(target) or Path(target).exists()):
+    here = None if is_url(target) else Path(target)
+    if here is not None and not here.exists():
         raise SourceBroken(target, "there is no such file or directory")
-    if not is_url(target) and Path(target).is_dir():
+    if here is not None and here.is_dir():
         paths = files_in(
-            [Path(target)],
+            [here],
             lambda _: None,
             lambda text: broken(SourceBroken(target, text)),
             lambda _: None,
@@ -145,21 +146,20 @@ def sources(
             raise SourceBroken(
                 target, "no .warc, .warc.gz, .warc.zst or .wacz is below it"
             )
+        urls = [str(path.absolute()) for path in paths]
     elif kind_of(target) is not Kind.MANIFEST:
-        url = target if is_url(target) else str(Path(target).absolute())
-        yield Source(_basename(target), url, crawl, listed=is_listed)
-        return
+        urls = [target if here is None else str(here.absolute())]
     else:
+        urls = []
         for number, resource in enumerate(_resources(target)):
             where = f"{target}: resources[{number}]"
             try:
                 yield _entry(where, resource, crawl_id, target, root)
             except SourceBroken as error:
                 broken(error)
-        return
-    for path in paths:
+    for url in urls:
         try:
-            yield Source(path.name, str(path.absolute()), crawl, listed=is_listed)
+            yield Source(_basename(url), url, crawl, listed=is_listed)
         except SourceBroken as error:
             broken(error)
 

@@ -81,7 +81,7 @@ def admitted(policy: Policy, mimes: Iterable[str]) -> pa.Table:
     """Those of *mimes* whose payloads may become revisits, and from what size on."""
     least = {mime: policy.least(mime) for mime in mimes}
     rows = [{"mime": m, "least": size} for m, size in least.items() if size is not None]
-    schema = pa.schema([("mime", pa.string()), ("least", pa.int64())])
+    schema = pa.schema({"mime": "string", "least": "int64"})
     return pa.Table.from_pylist(rows, schema)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import pyarrow as pa
 
@@ -58,15 +58,15 @@ SELECT *, 'tombstone' AS do, '' AS payload_digest, '' AS original_file,
   1 AS nth
 FROM leaving
 """
-_LEFT = [
-    ("file", pa.string()),
-    ("record_offset", pa.int64()),
-    ("record_length", pa.int64()),
-    ("record_id", pa.string()),
-]
-_COMPUTED = pa.schema(
-    [("file", pa.string()), ("record_offset", pa.int64()), ("digest", pa.string())]
+_PLACES = pa.schema(
+    {
+        "file": "string",
+        "record_offset": "int64",
+        "record_length": "int64",
+        "record_id": "string",
+    }
 )
+_COMPUTED = pa.schema({"file": "string", "record_offset": "int64", "digest": "string"})
 _LINE = 1 << 16
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+/.*")
 
@@ -103,8 +103,7 @@ class Wanted:
         )
 
 
-@frozen
-class Leaving:
+class Leaving(NamedTuple):
     """A record that is to leave."""
 
     file: str
@@ -307,10 +306,9 @@ def _computed(captures: Iterable[tuple[str, int, str, str]]) -> pa.Table:
 
 def removing(directory: Path, leaving: Sequence[Leaving], reason: str) -> Pass:
     """The pass that puts tombstones in place of *leaving*."""
-    place, schema = directory / PLACE, pa.schema(_LEFT)
-    rows = [{name: getattr(one, name) for name in schema.names} for one in leaving]
+    place, rows = directory / PLACE, [one._asdict() for one in leaving]
     with duckdb_of_manifests(directory) as engine:
-        engine.table("leaving", pa.Table.from_pylist(rows, schema))
+        engine.table("leaving", pa.Table.from_pylist(rows, _PLACES))
         engine.write_by_file(TOMBSTONES, place)
     return Pass(directory, place, reason)
 

@@ -180,7 +180,7 @@ def _fill(
     captures: dict[int, Capture | None] = {}
     with open_file(path) as source, open(new.fileno(), "wb", closefd=False) as target:
         pack, is_plain = _packing(source, path)
-        at = end = 0  # of the old file, and of the new one
+        at = 0  # of the old file
         for offset, some in groupby(actions, attrgetter("record_offset")):
             of_record = list(some)
             try:
@@ -191,11 +191,10 @@ def _fill(
                 done.kept_at.append(offset)
                 continue
             _copy(source, target, at, offset)
-            start = end = end + offset - at
-            at = offset + of_record[0].record_length
-            for part in pack(record) if record is not None else ():
-                target.write(part)
-                end += len(part)
+            start, at = target.tell(), offset + of_record[0].record_length
+            if record is not None:
+                target.writelines(pack(record))
+            end = target.tell()
             length = end - start
             if is_plain:  # its length is without line ends: two, or others if not ours
                 length -= len(_END)
