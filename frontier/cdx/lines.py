@@ -489,10 +489,6 @@ class Capture(NamedTuple):
         """Its own key if it has one, else pywb's."""
         return self.key or sort_key(self.asked.filed(self.url))
 
-    def plain(self) -> Capture:
-        """The capture without the notes, which other tools' lines do not have."""
-        return self._replace(title=None, refers_to="", refers_date="")
-
     def encode(self) -> bytes:
         """Its line, with the line feed; notes that would be changed are left out."""
         is_revisit = self.kind == "revisit"

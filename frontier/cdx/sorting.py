@@ -59,7 +59,9 @@ class Captures:
     def add(self, capture: Capture) -> None:
         """Add a capture: its line, and the payload that it holds or refers to."""
         key, digest = capture.surt, in_hex(capture.digest)
-        self._put("capture", capture._replace(key=key).plain().encode())
+        # Without the notes, which other tools' lines do not have.
+        plain = capture._replace(key=key, title=None, refers_to="", refers_date="")
+        self._put("capture", plain.encode())
         if capture.kind != "revisit":
             self._put("held", digest, key)
             return

@@ -162,7 +162,7 @@ def repair(how: RepairOptions) -> Shown:
         complain(f"{path} was not repaired: {reason}")
 
     try:
-        repaired = repair_all(directory, None, listing.write, refused)
+        repaired = repair_all(directory, listing.write, refused)
         logs = repair_logs(directory, refused)
     except OSError as error:
         end_with([f"{directory} cannot be repaired: {error}"])

@@ -266,7 +266,7 @@ class Archive(Part):
         directory, listing = config.directory, config.listing
         try:
             make_directory(directory, config.mode)
-            repaired = repair(directory, None, listing.write if listing else None)
+            repaired = repair(directory, listing.write if listing else None)
             closed = repair_logs(directory)
         except OSError as error:
             raise ArchiveError(

@@ -328,24 +328,19 @@ def file_name(crawl_id: str, seconds: float, serial: int, node_id: str) -> str:
     return f"{safe_name(crawl_id)}-{digits}-{serial:05}-{safe_name(node_id)}"
 
 
-def named_in(
-    directory: Path, ending: str, crawl_id: str = "", node_id: str | None = None
-) -> list[Path]:
+def named_in(directory: Path, ending: str, crawl_id: str = "") -> list[Path]:
     """The files in *directory* with *ending* and otherwise a name as nodes give it.
 
-    With *crawl_id* only those of that crawl, with *node_id* only those of that node.
+    With *crawl_id* only those of that crawl.
     """
-    named = names_of(crawl_id, node_id, re.escape(ending))
+    named = names_of(crawl_id, re.escape(ending))
     return [p for p in sorted(directory.glob(f"*{ending}")) if named.fullmatch(p.name)]
 
 
-def names_of(
-    crawl_id: str = "", node_id: str | None = None, ending: str = ".*"
-) -> re.Pattern[str]:
+def names_of(crawl_id: str = "", ending: str = ".*") -> re.Pattern[str]:
     """The names that nodes give files; *ending* is a regular expression."""
     crawl = re.escape(safe_name(crawl_id)) if crawl_id else ".+"
-    node = ".+" if node_id is None else re.escape(safe_name(node_id))
-    return re.compile(rf"{crawl}-[0-9]{{17}}-[0-9]{{5,}}-{node}{ending}")
+    return re.compile(rf"{crawl}-[0-9]{{17}}-[0-9]{{5,}}-.+{ending}")
 
 
 def safe_name(text: str) -> str:

@@ -47,12 +47,12 @@ def read_back(directory: Path, past: LastCapture) -> Kept | None:
             if found.kind != "response" or size - len(found.block) > LIMIT:
                 return None
             block = b"".join(parts_of(found))
-            found.finish()
+            found.require_whole()
     except (OSError, StopIteration, BadWarc):
         return None
     status, http_headers, start = http_head(block)
     body = block[start:]
-    if found.fault is not None or not status or not _is_of(past.digest, body):
+    if not status or not _is_of(past.digest, body):
         return None
     return Kept(int(status), tuple(http_headers.pairs()), body)
 

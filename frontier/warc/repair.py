@@ -41,7 +41,6 @@ class Repaired:
     """Its name without ``.open``."""
     records: int
     """How many whole records it has, the warcinfo record included."""
-    kept_bytes: int
     cut_bytes: int
     """How many bytes after the last whole record were cut off."""
     removed: bool
@@ -50,14 +49,12 @@ class Repaired:
 
 def repair(
     directory: Path,
-    node_id: str | None,
     ready: Callable[[Path], None] | None = None,
     refused: Callable[[Path, str], None] | None = None,
 ) -> list[Repaired]:
     """Close every ``.open`` file in *directory* that has lost its writer.
 
-    Each is cut back to its last whole record. Only the files of *node_id* are
-    looked at, or all if it is ``None``. *ready* is called with the ``.open`` path
+    Each is cut back to its last whole record. *ready* is called with the ``.open`` path
     of each file that was cut, before it gets its final name, while it is locked;
     what it raises is logged. For *refused* see `frontier.append_file.close_left`.
 
@@ -79,9 +76,9 @@ def repair(
                 "%s is whole, but has no index: %s", path, error
             )
 
-    left = named_in(directory, f".warc.gz{OPEN}", node_id=node_id)
+    left = named_in(directory, f".warc.gz{OPEN}")
     repaired = []
-    for path, kept, cut in close_left(left, whole, closing, refused):
+    for path, _, cut in close_left(left, whole, closing, refused):
         records = counts[path]
         if records:
             logger.warning(
@@ -92,7 +89,7 @@ def repair(
             )
         else:
             logger.warning("%s had no whole record (%d bytes); removed", path, cut)
-        repaired.append(Repaired(path.name, records, kept, cut, removed=not records))
+        repaired.append(Repaired(path.name, records, cut, removed=not records))
     return repaired
 
 

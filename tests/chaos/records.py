@@ -59,7 +59,7 @@ class Records:
 def read_archive(directory):
     """Repair what dead nodes have left in *directory*, and read all of it."""
     records = Records()
-    records.repaired = len(repair(directory, None))
+    records.repaired = len(repair(directory))
     repair_logs(directory)
     for path in sorted(directory.iterdir()):
         if path.name.endswith(OPEN):

@@ -63,7 +63,7 @@ class Node:
             metadata=self.metadata,
             listing=listing,
         )
-        repair(self.place, None, listing.write)
+        repair(self.place, listing.write)
         repair_logs(self.place)
         log = CrawlLog(config, time.time)
         writer = WarcWriter(config, time.time)

@@ -39,7 +39,7 @@ def test_a_file_cut_anywhere_keeps_its_longest_prefix_of_whole_exchanges(
         name = f"crawl-20260101000000123-{cut:05}-node.warc.gz"
         (tmp_path / f"{name}.open").write_bytes(data[:cut])
 
-    repaired = repair(tmp_path, None)
+    repaired = repair(tmp_path)
 
     assert len(repaired) == len(data) + 1
     for cut, outcome in enumerate(repaired):
@@ -50,7 +50,6 @@ def test_a_file_cut_anywhere_keeps_its_longest_prefix_of_whole_exchanges(
         assert outcome == Repaired(
             f"crawl-20260101000000123-{cut:05}-node.warc.gz",
             records=len(whole),
-            kept_bytes=kept,
             cut_bytes=cut - kept,
             removed=not whole,
         )
@@ -73,9 +72,9 @@ def test_a_document_that_no_server_sent_stays_without_a_request(writer, tmp_path
     data = left.read_bytes()
     left.write_bytes(data + cut)
 
-    (outcome,) = repair(tmp_path, None)
+    (outcome,) = repair(tmp_path)
 
-    assert (outcome.records, outcome.kept_bytes) == (4, len(data))
+    assert (outcome.records, (tmp_path / NAME).stat().st_size) == (4, len(data))
     assert_sound(tmp_path / NAME)
 
 
@@ -87,9 +86,9 @@ def test_a_record_that_was_damaged_is_not_whole(writer, tmp_path):
     data[offset + length - 6] ^= 1  # in the checksum
     left.write_bytes(data)
 
-    (outcome,) = repair(tmp_path, None)
+    (outcome,) = repair(tmp_path)
 
-    assert (outcome.records, outcome.kept_bytes) == (3, offset)
+    assert (outcome.records, (tmp_path / NAME).stat().st_size) == (3, offset)
 
 
 def test_a_file_of_a_live_writer_is_left_alone(writer, tmp_path):
@@ -98,24 +97,13 @@ def test_a_file_of_a_live_writer_is_left_alone(writer, tmp_path):
     (left,) = tmp_path.iterdir()
     before = left.read_bytes()
 
-    assert repair(tmp_path, None) == []
+    assert repair(tmp_path) == []
     assert left.read_bytes() == before
 
     writer.abandon()
-    (outcome,) = repair(tmp_path, None)
+    (outcome,) = repair(tmp_path)
     assert (outcome.records, outcome.file) == (3, left.name.removesuffix(".open"))
     assert_sound(tmp_path / outcome.file)
-
-
-def test_only_the_files_of_one_node_are_repaired_if_so_asked(new_writer, tmp_path):
-    for node in ("a", "b-a", "x/y"):
-        leave_open(new_writer(node_id=node), 1)
-
-    assert [outcome.file.split("-", 3)[3] for outcome in repair(tmp_path, "a")] == [
-        "a.warc.gz"
-    ]
-    assert len(repair(tmp_path, "x/y")) == 1
-    assert len(repair(tmp_path, None)) == 1
 
 
 def test_other_files_are_left_alone(writer, tmp_path, caplog):
@@ -129,7 +117,7 @@ def test_other_files_are_left_alone(writer, tmp_path, caplog):
     for name in (taken, f"{taken}.open"):  # of a writer killed before it saw the other
         (tmp_path / name).touch()
 
-    one, empty = repair(tmp_path, None)
+    one, empty = repair(tmp_path)
 
     assert (one.file, empty.removed) == (NAME, True)
     assert (tmp_path / taken).exists()
@@ -153,7 +141,7 @@ def test_a_file_is_cut_on_disk_before_it_has_its_name_and_the_name_is_too(
     os.truncate(tmp_path / f"{NAME}.open", kept + 10)
     synced.clear()
 
-    assert [one.cut_bytes for one in repair(tmp_path, None)] == [10]
+    assert [one.cut_bytes for one in repair(tmp_path)] == [10]
     assert synced == [(f"{NAME}.open", kept), (tmp_path.name, [NAME])]
 
 
@@ -165,7 +153,7 @@ def test_a_record_larger_than_memory_should_be_is_streamed(writer, tmp_path):
 
     tracemalloc.start()
     try:
-        (outcome,) = repair(tmp_path, None)
+        (outcome,) = repair(tmp_path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
