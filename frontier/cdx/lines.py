@@ -528,8 +528,10 @@ def capture_of(found: Found, filename: str = "", asked: Asked = GET) -> Capture:
     """The capture in the record *found*, which was *asked* for that way."""
     get, kind = found.headers.get, found.kind
     mime, status, refers = get("content-type"), "", ("", "")
-    head, start = _typed(mime), 0
-    if kind in {"response", "revisit"}:
+    head, start = Head(), 0
+    if kind == "resource":
+        head = _typed(mime)
+    elif kind in INDEXED:
         status, head, start = http_head(found.block)
         if start or found.is_http:
             mime = head.get("content-type")
