@@ -35,3 +35,8 @@ def each(names, values):
         return run
 
     return decorate
+
+
+def rows(text):
+    """The words of each line of *text*: a table whose cells have no spaces."""
+    return [line.split() for line in text.strip().splitlines()]

@@ -7,6 +7,18 @@ import zipfile
 import zlib
 
 BIG = 10**13
+MSGPACK = {  # what claims more than it has, or nests deeper than anybody reads
+    "no-msgpack": b"\xc1" * 100,
+    "an-array-of-4-billion": b"\xdd\xff\xff\xff\xff\xa1p",
+    "a-map-of-4-billion": b"\xdf\xff\xff\xff\xff",
+    "text-of-4-gb": b"\xdb\xff\xff\xff\xff",
+    "bytes-of-4-gb": b"\xc6\xff\xff\xff\xff",
+    "arrays-of-a-million-levels": b"\x91" * 10**6 + b"\xc0",
+    "maps-of-a-million-levels": b"\x81\xa1a" * 10**6 + b"\xc0",
+    "an-extension": b"\xc7\x03\x05abc",
+    "a-timestamp": b"\xd7\xff" + bytes(8),
+    "a-message-that-is-cut": b"\x93\xa1p",
+}
 
 
 def record(number=0, block=None, length=None, kind="response", **headers):

@@ -12,16 +12,8 @@ def test_numbers_are_read_as_people_write_them():
         assert count_of(text) == count
     for text in (
         "",
-        "x",
-        "50X",
-        "-5",
-        "0",
-        "0.2",
-        "1e6",
-        "2T",
-        "M",
-        "9" * 50,
         "\u0665",
+        *["x", "50X", "-5", "0", "0.2", "1e6", "2T", "M", "99999999999999"],
     ):
         with pytest.raises(ConfigurationError, match="number of URLs"):
             count_of(text)

@@ -5,9 +5,10 @@ import pytest
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import KeyDamaged, UnknownCrawl
 from frontier.queue.push import TEST, Push, Pusher
-from frontier.seen.config import SeenConfig, SeenLayout, seen_config
+from frontier.seen.config import MAX_BLOOMS, SeenConfig, SeenLayout, seen_config
 from frontier.seen.seen_set import (
     PartitionState,
+    SeenState,
     crawl_state,
     forget,
     layout_call,
@@ -123,4 +124,20 @@ def test_filters_say_how_many_urls_there_are_where_the_set_cannot(
     layout = SeenLayout(count=30, blooms=1, last=700, era=era)
     state = PartitionState(layout, None, given_up, old=None, set_bytes=0)
 
-    assert crawl_state(SeenConfig(True, has_set, 1_000, 0.01), [state]).urls == urls
+    tiers = SeenConfig(True, has_set, 1_000, 0.01)
+    assert crawl_state(tiers, [state]).urls == urls
+    assert crawl_state(tiers, []) == SeenState()  # nothing was ever pushed
+
+
+def test_numbers_that_do_not_fit_each_other_are_no_layout():
+    tiers = SeenConfig(True, True, 1_000, 0.01)
+    for numbers, allowed in (
+        ({}, True),
+        ({"blooms": MAX_BLOOMS}, True),
+        ({"blooms": MAX_BLOOMS + 1}, False),
+        ({"buckets": 5, "count": 1_000}, True),
+        ({"buckets": 4, "count": 1_000}, False),
+        ({"buckets": 1 << 24}, True),
+        ({"buckets": (1 << 24) + 1}, False),
+    ):
+        assert tiers.allows(SeenLayout(**numbers)) is allowed

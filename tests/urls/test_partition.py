@@ -17,6 +17,7 @@ from frontier.urls.partition import (
     queue_key,
     shards_of,
 )
+from tests.harness.cases import each, rows
 
 URL = "http://www.a.example:8080/path?b=2&a=1"
 FINGERPRINT = fingerprint(Request(URL))
@@ -43,11 +44,9 @@ def own(monkeypatch):
     return own
 
 
-@pytest.mark.parametrize(
-    ("kind", "key"), [("host", "www.a.example:8080"), ("domain", "a.example")]
-)
-def test_the_partition_is_that_of_the_queue_key(kind, key):
-    assert place(queue_key=kind) == QueueAddress(key, partition_of(key, 1024))
+def test_the_partition_is_that_of_the_queue_key():
+    for kind, key in {"host": "www.a.example:8080", "domain": "a.example"}.items():
+        assert place(queue_key=kind) == QueueAddress(key, partition_of(key, 1024))
 
 
 def test_by_url_two_spellings_of_one_url_have_one_place():
@@ -58,26 +57,21 @@ def test_by_url_two_spellings_of_one_url_have_one_place():
     assert place(queue_key="url").queue_key == "*"
 
 
-@pytest.mark.parametrize(
+@each(
     ("slot", "settings", "suffix"),
     [
         ("fast", {}, "~fast"),
         ("fast", {"queue_key": "domain"}, "~fast"),
-        ("www.a.example", {}, ""),
         ("fast", {"host_shards": 4}, ""),
         ("fast", {"queue_key": "url"}, ""),
-        ("a\nb", {}, ""),
-        ("x" * 256, {}, ""),
-        (5, {}, ""),
+        *((slot, {}, "") for slot in ("www.a.example", "a\nb", "x" * 256, 5)),
     ],
 )
 def test_a_slot_has_a_queue_of_its_own_in_the_partition_of_its_host(
     slot, settings, suffix
 ):
     found = place(**settings)
-    config = Config(**settings)
-
-    address = QueueAddresses(config).of(URL, FINGERPRINT, slot)
+    address = QueueAddresses(Config(**settings)).of(URL, FINGERPRINT, slot)
     assert address == found._replace(queue_key=found.queue_key + suffix)
 
 
@@ -141,40 +135,36 @@ def test_a_callable_that_says_no_queue_key_is_named_once_and_the_host_used(own, 
     assert URL in record.getMessage()
 
 
-@pytest.mark.parametrize("path", ["no_module.key", "sys.no_name", "sys.path"])
-def test_a_path_that_leads_to_no_callable_is_an_error(path):
-    with pytest.raises(ConfigurationError, match=f"FRONTIER_QUEUE_KEY = '{path}'"):
-        place(queue_key=path)
+def test_a_path_that_leads_to_no_callable_is_an_error():
+    for path in ("no_module.key", "sys.no_name", "sys.path"):
+        with pytest.raises(ConfigurationError, match=f"FRONTIER_QUEUE_KEY = '{path}'"):
+            place(queue_key=path)
+    for value in ("hosts", "", 7, "a..b"):
+        with pytest.raises(ConfigurationError, match="host, domain, url, or a module"):
+            place(queue_key=value)
 
 
-@pytest.mark.parametrize("value", ["hosts", "", 7, "a..b"])
-def test_invalid_queue_key_is_refused(value):
-    with pytest.raises(ConfigurationError, match="host, domain, url, or a module"):
-        place(queue_key=value)
+KEYS = rows("""
+    http://www.a.org/x           www.a.org       a.org
+    https://WWW.A.org/x          www.a.org       a.org
+    http://a.co.uk               a.co.uk         a.co.uk
+    http://x.y.a.co.uk/          x.y.a.co.uk     a.co.uk
+    http://a.example:80/         a.example       a.example
+    https://a.example:443/       a.example       a.example
+    https://a.example:80/        a.example:80    a.example
+    http://a.example:8080/       a.example:8080  a.example
+    http://a.example./x          a.example       a.example
+    http://user:pw@a.example/    a.example       a.example
+    http://user:p@a.example:81/  a.example:81    a.example
+    http://127.0.0.1:8000/       127.0.0.1:8000  127.0.0.1
+    http://[::1]:8000/           ::1:8000        ::1
+    http://localhost/            localhost       localhost
+    http://a.example?x=/b/c      a.example       a.example
+    http://a.example             a.example       a.example
+""")
 
 
-@pytest.mark.parametrize(
-    ("url", "host", "domain"),
-    [
-        ("http://www.a.org/x", "www.a.org", "a.org"),
-        ("https://WWW.A.org/x", "www.a.org", "a.org"),
-        ("http://a.co.uk", "a.co.uk", "a.co.uk"),
-        ("http://x.y.a.co.uk/", "x.y.a.co.uk", "a.co.uk"),
-        ("http://a.example:80/", "a.example", "a.example"),
-        ("https://a.example:443/", "a.example", "a.example"),
-        ("https://a.example:80/", "a.example:80", "a.example"),
-        ("http://a.example:8080/", "a.example:8080", "a.example"),
-        ("http://a.example./x", "a.example", "a.example"),
-        ("http://user:pw@a.example/", "a.example", "a.example"),
-        ("http://user:p@a.example:81/", "a.example:81", "a.example"),
-        ("http://127.0.0.1:8000/", "127.0.0.1:8000", "127.0.0.1"),
-        ("http://[::1]:8000/", "::1:8000", "::1"),
-        ("http://localhost/", "localhost", "localhost"),
-        ("http://a.example?x=/b/c", "a.example", "a.example"),
-        ("http://a.example", "a.example", "a.example"),
-        ("file:///etc/passwd", "", ""),
-    ],
-)
+@each(("url", "host", "domain"), [*KEYS, ("file:///etc/passwd", "", "")])
 def test_a_queue_key_is_the_host_the_domain_or_the_url(url, host, domain):
     assert queue_key(url, "host") == host
     assert queue_key(url, "domain") == domain
@@ -183,10 +173,3 @@ def test_a_queue_key_is_the_host_the_domain_or_the_url(url, host, domain):
 
 def test_a_host_that_cannot_be_is_cut():
     assert len(queue_key(f"http://{'a' * 5_000}/", "host")) == MAX_HOST
-
-
-def test_default_ports_of_http_and_https_share_a_queue():
-    for kind in ("host", "domain"):
-        assert queue_key("http://a.example:80/x", kind) == queue_key(
-            "https://a.example/y", kind
-        )

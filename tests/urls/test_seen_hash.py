@@ -1,5 +1,3 @@
-from collections import Counter
-
 from hypothesis import given, strategies as st
 
 from frontier.urls.fingerprint import seen_hash
@@ -19,19 +17,3 @@ def test_a_mark_has_19_digits_whatever_it_is(fingerprint):
 def test_marks_are_the_same_everywhere_and_for_ever():
     assert seen_hash(b"http://a.example/") == 5616141643484177666
     assert partition_of("a.example", 1024) == 436
-
-
-@given(st.text(), st.integers(1, 16384))
-def test_every_queue_key_has_a_partition(queue_key, partitions):
-    assert 0 <= partition_of(queue_key, partitions) < partitions
-
-
-def test_different_fingerprints_have_different_marks():
-    assert len({seen_hash(b"%d" % n) for n in range(100_000)}) == 100_000
-
-
-def test_hosts_spread_over_the_partitions():
-    counts = Counter(partition_of(f"host-{n}.example", 64) for n in range(64_000))
-
-    assert len(counts) == 64
-    assert max(counts.values()) < 1_000 + 5 * 1_000**0.5

@@ -75,58 +75,6 @@ def _(came):
     assert came.record("/")[1] > len(BOMB)
 
 
-page("answers/a-deflate-bomb", html(zeros(200, 15), b"Content-Encoding: deflate"))(
-    is_stored_unread
-)
-
-
-page(
-    "answers/a-gzip-bomb-in-gzip",
-    html(gzip.compress(BOMB), b"Content-Encoding: gzip, gzip"),
-)(is_stored_unread)
-
-
-page(
-    "answers/a-brotli-bomb",
-    html(brotli.compress(bytes(200 << 20), quality=1), b"Content-Encoding: br"),
-)(is_stored_unread)
-
-
-page(
-    "answers/a-coding-that-it-has-not",
-    html("<a href=/x>x</a>", b"Content-Encoding: gzip"),
-)(is_stored)
-
-
-page(
-    "answers/a-coding-a-thousand-times",
-    html("x", b"Content-Encoding: " + b"gzip," * 1_000),
-)(is_stored)
-
-
-page(
-    "answers/a-transfer-coding-of-a-bomb",
-    OK
-    + b"Transfer-Encoding: gzip, chunked\r\n\r\n%x\r\n" % len(BOMB)
-    + BOMB
-    + b"\r\n0\r\n\r\n",
-)(is_stored)
-
-
-page(
-    "answers/chunks-without-end",
-    pieces(
-        OK + b"Transfer-Encoding: chunked\r\n\r\n",
-        then=(b"10000\r\n" + b"x" * 65536 + b"\r\n") * 120,
-    ),
-)(is_cut_off)
-
-
-page("answers/a-body-without-end", pieces(OK + b"\r\n", then=bytes(8 << 20)))(
-    is_cut_off
-)
-
-
 @page(
     "answers/a-byte-each-second",
     {"/": lambda c: pieces(b"x", times=60, pause=1.0)(c)},
@@ -146,9 +94,6 @@ def _(came):
     assert came.record("/")[0]["WARC-Truncated"] == "time"
 
 
-page("answers/nothing-at-all", pieces())(fails)
-
-
 @page(
     "answers/a-length-of-10-to-the-13", OK + b"Content-Length: 10000000000000\r\n\r\nx"
 )
@@ -157,44 +102,10 @@ def _(came):
     assert all(size < 10**6 for _, _, size, _ in came.lines)
 
 
-page(
-    "answers/a-length-of-10-to-the-5000",
-    OK + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\nx",
-)(is_told_once)
-
-
 @page("answers/no-http-at-all", b"<html><a href=/x>x</a></html>")
 def _(came):
     assert came.codes("/")
     assert "/x" not in came.asked
-
-
-page(
-    "answers/ten-thousand-100-continues",
-    b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000 + html("x"),
-)(is_told_once)
-
-
-page(
-    "answers/100-continues-without-end",
-    pieces(b"HTTP/1.1 100 Continue\r\n\r\n" * 100, times=300),
-)(fails)
-
-
-page("answers/a-header-of-a-megabyte", OK + b"X: " + b"y" * (1 << 20) + b"\r\n\r\nx")(
-    fails_and_is_cut_off
-)
-
-
-page(
-    "answers/a-hundred-thousand-headers",
-    OK + b"".join(b"X-%d: y\r\n" % n for n in range(100_000)) + b"\r\nx",
-)(fails_and_is_cut_off)
-
-
-page("answers/fifty-thousand-equal-headers", OK + b"X: y\r\n" * 50_000 + b"\r\nx")(
-    is_stored
-)
 
 
 @page("answers/headers-with-escapes", OK + b"X-\x1b]0;owned\x07: \x1b[2J\r\n\r\nx")
@@ -217,68 +128,6 @@ def _(came):
     assert came.codes("/") == [999]
 
 
-page("answers/a-status-of-0", b"HTTP/1.1 0 Nothing\r\nContent-Length: 0\r\n\r\n")(
-    is_told_once
-)
-
-
-page("answers/a-status-of-5000-digits", b"HTTP/1.1 " + b"9" * 5_000 + b" x\r\n\r\n")(
-    is_told_once
-)
-
-
-page(
-    "answers/a-charset-that-there-is-not",
-    html("<a href=/x>x</a>", kind="text/html; charset=\x1b[31m"),
-)(is_followed)
-
-
-page(
-    "answers/a-charset-of-a-codec-that-runs",
-    html("<a href=/x>x</a>", kind="text/html; charset=zlib"),
-)(is_stored)
-
-
-page(
-    "answers/utf-16-that-is-ascii",
-    html("<a href=/x>x</a>" * 100, kind="text/html; charset=utf-16"),
-)(is_stored)
-
-
-page(
-    "answers/utf-7-in-ascii",
-    html("+ADw-a href=/x+AD4-x+ADw-/a+AD4-", kind="text/html; charset=utf-7"),
-)(is_stored)
-
-
-page("answers/an-image-that-is-html", html("<a href=/x>x</a>", kind="image/png"))(
-    is_stored
-)
-
-
-page(
-    "answers/html-that-is-an-image",
-    html(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 1_000),
-)(is_stored)
-
-
-page(
-    "answers/a-type-of-a-megabyte", html("<a href=/x>x</a>", kind="text/" + "h" * 10**5)
-)(is_stored)
-
-
-page(
-    "answers/set-cookie-for-a-suffix",
-    html("<a href=/x>x</a>", b"Set-Cookie: a=b; Domain=.com"),
-)(sets_no_cookie)
-
-
-page(
-    "answers/set-cookie-for-another-host",
-    html("<a href=/x>x</a>", b"Set-Cookie: a=b; Domain=127.2.0.1"),
-)(sets_no_cookie)
-
-
 @page(
     "answers/five-thousand-cookies",
     html(
@@ -292,10 +141,88 @@ def _(came):
     assert "cookies that are not shared" in came.log
 
 
-page(
-    "answers/a-cookie-of-100-kb",
-    html("<a href=/x>x</a>", b"Set-Cookie: a=" + b"v" * 100_000),
-)(is_followed)
+ALIKE = {  # check to pages, name to answer
+    is_stored_unread: {
+        "a-deflate-bomb": html(zeros(200, 15), b"Content-Encoding: deflate"),
+        "a-gzip-bomb-in-gzip": html(
+            gzip.compress(BOMB), b"Content-Encoding: gzip, gzip"
+        ),
+        "a-brotli-bomb": html(
+            brotli.compress(bytes(200 << 20), quality=1), b"Content-Encoding: br"
+        ),
+    },
+    is_stored: {
+        "a-coding-that-it-has-not": html("<a href=/x>x</a>", b"Content-Encoding: gzip"),
+        "a-coding-a-thousand-times": html(
+            "x", b"Content-Encoding: " + b"gzip," * 1_000
+        ),
+        "a-transfer-coding-of-a-bomb": OK
+        + b"Transfer-Encoding: gzip, chunked\r\n\r\n%x\r\n" % len(BOMB)
+        + BOMB
+        + b"\r\n0\r\n\r\n",
+        "fifty-thousand-equal-headers": OK + b"X: y\r\n" * 50_000 + b"\r\nx",
+        "a-charset-of-a-codec-that-runs": html(
+            "<a href=/x>x</a>", kind="text/html; charset=zlib"
+        ),
+        "utf-16-that-is-ascii": html(
+            "<a href=/x>x</a>" * 100, kind="text/html; charset=utf-16"
+        ),
+        "utf-7-in-ascii": html(
+            "+ADw-a href=/x+AD4-x+ADw-/a+AD4-", kind="text/html; charset=utf-7"
+        ),
+        "an-image-that-is-html": html("<a href=/x>x</a>", kind="image/png"),
+        "html-that-is-an-image": html(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 1_000),
+        "a-type-of-a-megabyte": html("<a href=/x>x</a>", kind="text/" + "h" * 10**5),
+    },
+    is_cut_off: {
+        "chunks-without-end": pieces(
+            OK + b"Transfer-Encoding: chunked\r\n\r\n",
+            then=(b"10000\r\n" + b"x" * 65536 + b"\r\n") * 120,
+        ),
+        "a-body-without-end": pieces(OK + b"\r\n", then=bytes(8 << 20)),
+    },
+    fails: {
+        "nothing-at-all": pieces(),
+        "100-continues-without-end": pieces(
+            b"HTTP/1.1 100 Continue\r\n\r\n" * 100, times=300
+        ),
+    },
+    is_told_once: {
+        "a-length-of-10-to-the-5000": OK
+        + b"Content-Length: "
+        + b"9" * 5_000
+        + b"\r\n\r\nx",
+        "ten-thousand-100-continues": b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000
+        + html("x"),
+        "a-status-of-0": b"HTTP/1.1 0 Nothing\r\nContent-Length: 0\r\n\r\n",
+        "a-status-of-5000-digits": b"HTTP/1.1 " + b"9" * 5_000 + b" x\r\n\r\n",
+    },
+    fails_and_is_cut_off: {
+        "a-header-of-a-megabyte": OK + b"X: " + b"y" * (1 << 20) + b"\r\n\r\nx",
+        "a-hundred-thousand-headers": OK
+        + b"".join(b"X-%d: y\r\n" % n for n in range(100_000))
+        + b"\r\nx",
+    },
+    is_followed: {
+        "a-charset-that-there-is-not": html(
+            "<a href=/x>x</a>", kind="text/html; charset=\x1b[31m"
+        ),
+        "a-cookie-of-100-kb": html(
+            "<a href=/x>x</a>", b"Set-Cookie: a=" + b"v" * 100_000
+        ),
+    },
+    sets_no_cookie: {
+        "set-cookie-for-a-suffix": html(
+            "<a href=/x>x</a>", b"Set-Cookie: a=b; Domain=.com"
+        ),
+        "set-cookie-for-another-host": html(
+            "<a href=/x>x</a>", b"Set-Cookie: a=b; Domain=127.2.0.1"
+        ),
+    },
+}
+for _check, _pages in ALIKE.items():
+    for _name, _answer in _pages.items():
+        page(f"answers/{_name}", _answer)(_check)
 
 
 COOKIES = {

@@ -10,7 +10,7 @@ from frontier.errors import InputBroken
 from frontier.seen.export import FORMAT, VERSION, Import
 from frontier.settings.config import Config
 from tests.hostile.corpus import hostile_each, refused
-from tests.hostile.making import bomb
+from tests.hostile.making import MSGPACK, bomb
 
 MARK = 1 << 62
 END = ["end", 0]
@@ -49,11 +49,10 @@ BROKEN = {
     "a-message-after-the-end": file(END, END),
     "fewer-urls-than-it-says": file(["end", 10]),
     "urls-of-text": file(["end", "many"]),
-    "a-message-that-is-cut": raw(b"\x93\xa5marks"),
+    **{name: raw(data) for name, data in MSGPACK.items()},
     "four-billion-marks": raw(b"\x93\xa5marks\x00\xdd\xff\xff\xff\xff"),
     "the-same-mark-a-million-times": file(*[["marks", 0, [MARK] * 8192]] * 128),
     "marks-that-are-none": file(["marks", 0, [5]], ["end", 1]),
-    "an-object": raw(b"\xc7\x03\x05abc"),
     "a-million-filters": file(["partition", 0, 1, 10**6, 1], END),
     "filters-below-zero": file(["partition", 0, 1, -1, 1], END),
     "marks-of-text": file(["marks", 0, "abc"], END),

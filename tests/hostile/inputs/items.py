@@ -5,6 +5,7 @@ import msgpack
 from frontier.errors import CodecError
 from frontier.queue.item import VERSION, decode, encode
 from tests.hostile.corpus import hostile, hostile_each, refused
+from tests.hostile.making import MSGPACK
 
 HEAD = b"0" + bytes([VERSION])
 
@@ -28,17 +29,11 @@ REFUSED = {
     "empty": b"",
     "another-version": b"0\xfe" + msgpack.packb({"url": "http://a.example/"}),
     "a-pickle": b"\x80\x04cos\nsystem\n(S'touch owned'\ntR.",
-    "no-msgpack": HEAD + b"\xc1",
     "no-map": HEAD + msgpack.packb([1]),
     "no-url": HEAD + msgpack.packb({"meta": {}}),
     "url-of-no-host": b"0\x03" + msgpack.packb({"url": "/page"}),
     "url-of-a-number": HEAD + msgpack.packb({"url": 7}),
-    "an-array-of-4-billion": HEAD + b"\xdd\xff\xff\xff\xff",
-    "a-map-of-4-billion": HEAD + b"\xdf\xff\xff\xff\xff",
-    "text-of-4-gb": HEAD + b"\xdb\xff\xff\xff\xff",
-    "bytes-of-4-gb": HEAD + b"\xc6\xff\xff\xff\xff",
-    "arrays-of-a-million-levels": HEAD + b"\x91" * 10**6,
-    "maps-of-a-million-levels": HEAD + b"\x81\xa1a" * 10**6,
+    **{name: HEAD + data for name, data in MSGPACK.items()},
     "tuples-of-100-levels": holding(tuples(100)),
     "an-extension-of-nobody": holding(ext(99, [])),
     "a-set-of-lists": holding(ext(2, [[1]])),

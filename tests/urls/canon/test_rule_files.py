@@ -3,6 +3,7 @@ import pytest
 from frontier.errors import InputBroken, InvalidURL
 from frontier.settings.patterns import LOOKED
 from frontier.urls.canon.rulesets import RuleSet, label_of, named
+from tests.harness.cases import each, rows
 from tests.urls.canon.originals import apply
 
 WHOLE = r"""
@@ -43,21 +44,16 @@ def broken(path):
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("url", "form"),
-    [
-        ("http://www.example.com/shop?visit=7&x=1", "http://example.com/shop?x=1"),
-        (
-            "http://www.example.com/else?visit=7&x=1",
-            "http://example.com/else?visit=7&x=1",
-        ),
-        ("http://m.example.com/A", "http://example.com/a"),
-        ("http://example.fr/?q=%E9", "http://example.fr/?q=%c3%a9"),
-        ("http://example.de/?q=%E9", "http://example.de/?q=%e9"),
-    ],
-)
-def test_the_rules_of_a_file_come_before_its_base(written, url, form):
-    assert apply(url, rules=written(WHOLE)) == form
+def test_the_rules_of_a_file_come_before_its_base(written):
+    path = written(WHOLE)
+    for url, form in rows("""
+        http://www.example.com/shop?visit=7&x=1  http://example.com/shop?x=1
+        http://www.example.com/else?visit=7&x=1  http://example.com/else?visit=7&x=1
+        http://m.example.com/A                   http://example.com/a
+        http://example.fr/?q=%E9                 http://example.fr/?q=%c3%a9
+        http://example.de/?q=%E9                 http://example.de/?q=%e9
+    """):
+        assert apply(url, rules=path) == form
 
 
 def test_rule_file_label_changes_with_its_rules_only(written):
@@ -69,7 +65,7 @@ def test_rule_file_label_changes_with_its_rules_only(written):
     assert first.startswith("ours@")
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "line", "reason"),
     [
         ("name", "nane", 2, "nane"),
@@ -78,12 +74,7 @@ def test_rule_file_label_changes_with_its_rules_only(written):
         ('base = "heritrix"', 'steps = ["wash"]', 0, "wash"),
         ('base = "heritrix"', "", 0, "either a base or steps"),
         ("strip = 'visit", "stripp = 'visit", 7, "stripp"),
-        (
-            "'visit=[0-9]+&?'",
-            "'visit=[0-9+&?'",
-            7,
-            "of RE2: missing ]",
-        ),
+        ("'visit=[0-9]+&?'", "'visit=[0-9+&?'", 7, "of RE2: missing ]"),
         ("'visit=[0-9]+&?'", "'(?=v)i'", 7, "of RE2: invalid perl operator"),
         ("'visit=[0-9]+&?'", "3", 7, "strip needs text"),
         ("replace = '$1www.$2'", "", 10, "needs a replace"),
