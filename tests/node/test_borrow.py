@@ -286,7 +286,7 @@ async def test_a_page_is_given_up_for_what_a_child_is_given_up_for(
 
 
 async def test_a_kept_page_is_dropped_once_its_node_comes_back_as_another(
-    pair, until, new_push
+    pair, until, new_push, caplog
 ):
     a, _ = await pair()
     await kept(a, own(a)[0], until, new_push, own(a)[1])
@@ -296,6 +296,12 @@ async def test_a_kept_page_is_dropped_once_its_node_comes_back_as_another(
     a.start_over()
     a.deliveries.look()
     assert a.deliveries.kept == {}
+
+    await a.leases.acquire([own(a)[0]])
+    for said in (True, False):  # then it holds nothing, and has nothing to push again
+        caplog.clear()
+        a.start_over()
+        assert ("may have lost its last writes" in caplog.text) is said
 
 
 async def test_a_tree_is_dropped_when_its_root_is_lost(pair, until, new_push):

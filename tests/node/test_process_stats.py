@@ -1,12 +1,15 @@
 import asyncio
 import math
 import os
+import resource
 import time
 from types import SimpleNamespace
 
 import pytest
 
+from frontier.errors import ConfigurationError
 from frontier.node import process_stats
+from frontier.node.file_limit import raise_file_limit
 from frontier.node.process_stats import (
     CUT,
     MAX_HOLDS,
@@ -14,6 +17,14 @@ from frontier.node.process_stats import (
     cgroup_limits,
     ranges,
 )
+
+
+def test_too_few_open_files_are_refused(monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (500, 500))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    raise_file_limit(16)
+    with pytest.raises(ConfigurationError, match="CONCURRENT_REQUESTS = 490 needs"):
+        raise_file_limit(490)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,11 @@ def purge(blocking, crawl):
 
     def purge(*rules, dry=False, config=CONFIG):
         rules = Exclusions(rule_of(*rule) for rule in rules)
-        return purging.purge(store, crawl, config, rules, dry=dry, progress=print)
+        told = []
+        tell = told.append
+        done = purging.purge(store, crawl, config, rules, dry=dry, progress=tell)
+        assert told == [*range(1, config.partitions + 1)]
+        return done
 
     return purge
 

@@ -62,7 +62,10 @@ class Crawl:
         assert self.store.call(call) == 1
 
     def export(self, path):
-        return export(self.store, self.stored, self.shape, path)
+        told = []
+        urls = export(self.store, self.stored, self.shape, path, told.append)
+        assert told == [*range(1, len(told) + 1)]
+        return urls
 
     def take(self, path):
         source = Import(path)

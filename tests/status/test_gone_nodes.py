@@ -128,7 +128,7 @@ async def test_a_node_that_may_come_back_is_not_summed_up(db, keys, gone, monkey
         {
             "lives": a_report(1, left=False),
             "stays": a_report(2),  # it left, and was started again
-            "killed": a_report(3, opened=now - 500, seconds=100.0, left=False),
+            "killed": a_report(3, opened=now - 90_000, seconds=89_000.0, left=False),
             "lost": a_report(4, opened=now - 90_000, seconds=100.0, left=False),
             "left": a_report(5, opened=now - 5),
         },

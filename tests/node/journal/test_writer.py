@@ -251,6 +251,7 @@ def test_a_full_disk_is_waited_for(journal, tmp_path, full_disk):
     assert met.wait(SOON)  # it has tried again
     assert not future.done()
     assert (one.room(), one.report()) == (False, {"disk_full": True})
+    assert one.waits_for()
     is_full.clear()
     future.result(SOON)
     assert (one.room(), one.report()) == (True, {})
