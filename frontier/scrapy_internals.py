@@ -430,22 +430,31 @@ MOST_WAITING = 1_048_576
 
 
 class FeedFile(io.BufferedIOBase):
-    """What is between an exporter and *raw*, the file that its feed's storage has made.
+    """What is between an exporter and the file that *make* makes for its feed.
 
-    What a full disk does not take, or what comes while the file is not in its place, it
-    keeps in memory. Scrapy would lose each item whose `write` raises an error.
+    What a full disk does not take, or what comes while the file cannot be made or is
+    not in its place, it keeps in memory. Scrapy would lose each item for which there is
+    no file, or whose `write` raises an error.
     """
 
-    def __init__(self, raw: Any, path: Path | None) -> None:
-        self.raw = raw
-        self._path = path
+    raw: Any = None
+    _takes: Any = None
+
+    def __init__(self, make: Callable[[], Any], path: Path | None) -> None:
+        self._make, self._path = make, path
         """Where the items are to be found, if that is a file of this machine."""
-        below = getattr(raw, "raw", None)
-        # A buffer would not tell how much of what it was given it has lost.
-        self._takes = below if isinstance(below, io.RawIOBase) else raw
         self._waiting = bytearray()
         self._taken = 0
         """Bytes that the disk has taken of what `flush` has not yet written."""
+        with contextlib.suppress(OSError):  # the next flush raises it
+            self._open()
+
+    def _open(self) -> None:
+        if self.raw is None:
+            self.raw = self._make()
+            below = getattr(self.raw, "raw", None)
+            # A buffer would not tell how much of what it was given it has lost.
+            self._takes = below if isinstance(below, io.RawIOBase) else self.raw
 
     @override
     def writable(self) -> bool:
@@ -453,7 +462,7 @@ class FeedFile(io.BufferedIOBase):
 
     @override
     def seekable(self) -> bool:
-        return bool(self.raw.seekable())
+        return self.raw is not None and bool(self.raw.seekable())
 
     @override
     def seek(self, *where: int) -> int:
@@ -485,6 +494,7 @@ class FeedFile(io.BufferedIOBase):
 
     @override
     def flush(self) -> None:
+        self._open()
         if self._waiting and self._path is not None:
             require_at(self._path, self.raw.fileno())
         while self._waiting:
@@ -522,12 +532,13 @@ def keep_items(storage: Any) -> None:
         except OSError as error:
             failure = error
             file.cut()
-        await ensure_awaitable(before_store(file.raw))  # as much as there is
+        if file.raw is not None:
+            await ensure_awaitable(before_store(file.raw))  # as much as there is
         if failure is not None:
             raise failure
 
     path = Path(storage.path) if isinstance(storage, FileFeedStorage) else None
-    storage.open = lambda spider: FeedFile(before_open(spider), path)
+    storage.open = lambda spider: FeedFile(lambda: before_open(spider), path)
     storage.store = lambda file: deferred_from_coro(store(file))
 
 

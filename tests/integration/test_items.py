@@ -10,7 +10,7 @@ from collections import Counter
 from zlib import crc32
 
 import pytest
-from conftest import HELD, SHORT, until
+from conftest import HELD, SHORT, says, until
 
 from tests.embedded_store import server_in
 from tests.harness.project import scrapy_project
@@ -234,10 +234,12 @@ def test_nodes_sharing_a_feed_are_warned_and_the_last_sums_the_counts(
         assert all(each)
 
 
-def test_a_node_waits_for_its_items_file_to_be_back_and_loses_none(
+def test_a_node_waits_until_it_can_write_its_items_file_and_loses_none(
     cluster, project, tmp_path
 ):
-    items, elsewhere = tmp_path / "items.jsonl", tmp_path / "elsewhere"
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    out.touch()  # where a directory was to be
+    items = out / "items.jsonl"
 
     def move(connection):
         until(lambda: items.exists() and items.stat().st_size, "items")
@@ -247,8 +249,9 @@ def test_a_node_waits_for_its_items_file_to_be_back_and_loses_none(
     site = RawSite({"/": page("/move"), "/move": move, "/late": page()})
     words = ["-a", f"seeds={site.url('/')}", "-o", str(items)]
     cluster.start("node-1", *words, cwd=project, spider="pages")
-    gone = "cannot be written: [Errno 2] it is not there any more; put it back"
-    until(lambda: gone in cluster.text_of("node-1"), gone)
+    says(cluster, "of a feed cannot be written: [Errno 20] Not a directory: ")
+    out.unlink()
+    says(cluster, "cannot be written: [Errno 2] it is not there any more; put it back")
     elsewhere.rename(items)
 
     assert cluster.wait() == [0]
