@@ -380,14 +380,10 @@ def _discovery(k: Known) -> Iterator[Finding]:
         )
         reason = "seen_by_bloom" * (answer.only_bloom and k.is_gone)
         yield Finding("seen", text, STORE, reason, only, k.again())
-    place, records = k.store.place, k.archive.records
+    place = k.store.place
     if k.logs.entries:
         first = k.logs.entries[0]
         via, hops, seed, source = first.via, first.hops, first.seed, first.source
-    elif records and k.archive.origin.top:
-        origin, source = k.archive.origin, records[0].source
-        via, hops = origin.get("via")[:2000], origin.get("hopsfromseed")[:60]
-        seed = origin.get("sourcetag")[:2000]
     elif place is not None and place.origin is not None:
         (via, hops, seed), source = place.origin, place.key
     else:

@@ -4,8 +4,8 @@ What always holds:
 
 1.  An index is bisected, not read; one that is not sorted is refused. A WARC file
     without an index beside it is read to its end.
-2.  Of records only the `metadata` of the first capture is read, which has the page that
-    led to it. The first and the last `KEPT` captures are kept; all are counted.
+2.  Of an indexed file no record is read. The first and the last `KEPT` captures are
+    kept; all are counted.
 3.  A file that is cut or damaged is read up to there, and is named.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from operator import attrgetter
 from typing import IO, TYPE_CHECKING
 
@@ -30,7 +29,7 @@ from frontier.explain.files import fault, keep, trim
 from frontier.files import OPEN
 from frontier.model import frozen
 from frontier.urls.canon.rulesets import named
-from frontier.warc.reader import Head, pulled_from, records_in
+from frontier.warc.reader import records_in
 from frontier.warc.remote_files import open_file, path_of
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 16
 """Bytes of an index at which the bisection ends and lines are read one by one."""
-NEAR = 6
-"""Records after a capture that are searched for those that belong to it."""
 _TIME = attrgetter("line.timestamp")
 
 
@@ -72,8 +69,6 @@ class ArchiveFacts:
     records: list[Record] = field(default_factory=list)
     """Captures of the URL, in order of time: the first and the last `KEPT`."""
     count: int = 0
-    origin: Head = field(default_factory=Head)
-    """The fields of the `metadata` record of the first capture."""
     unread: list[str] = field(default_factory=list)
 
 
@@ -106,8 +101,6 @@ def look_into(
             if not place.name.endswith(OPEN):  # else a node is writing its last record
                 facts.unread.append(fault(place, error))
     trim(facts.records, _TIME)
-    if facts.records:
-        facts.origin = _origin(facts.records[0], facts)
     return facts
 
 
@@ -171,20 +164,3 @@ def _lines(file: IO[bytes], start: int) -> Iterator[bytes]:
             return
         if len(ahead) > LINE_LIMIT:
             raise ValueError(f"a line of more than {LINE_LIMIT:,} bytes")
-
-
-def _origin(record: Record, facts: ArchiveFacts) -> Head:
-    """The fields of the `metadata` record of *record*; none if that is not there."""
-    try:
-        with open_file(record.path) as file:
-            behind = pulled_from(file, str(record.path), record.line.offset)
-            name = next(behind).headers.get("warc-record-id")
-            for other in islice(behind, NEAR):
-                is_its = other.headers.get("warc-concurrent-to") == name
-                if is_its and other.kind == "metadata":
-                    told = Head(b"\r\n" + other.block)
-                    if not told.get("outlink"):
-                        return told
-    except (BadWarc, OSError, StopIteration, ValueError) as error:
-        facts.unread.append(fault(record.path, error))
-    return Head()

@@ -10,7 +10,7 @@ from frontier.explain.files import find
 from frontier.explain.in_archive import BLOCK, look_into
 from frontier.explain.in_logs import read_logs
 from frontier.explain.in_store import Subject
-from frontier.model import Attempt, Found
+from frontier.model import Attempt
 from frontier.status.snapshot import Nodes
 from frontier.store.keys import CrawlKeys
 from frontier.warc.cdxj_sidecar import Listing
@@ -129,9 +129,9 @@ def test_hostile_indexes_are_named_and_cost_no_memory(tmp_path):
 
 
 def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
-    files = WarcConfig(tmp_path, "one-1", "n", metadata=True, listing=Listing())
+    files = WarcConfig(tmp_path, "one-1", "n", listing=Listing())
     writer = WarcWriter(files, lambda: NOON)
-    home = an_exchange(url=URL, found=Found("http://via.example/", "L", ""))
+    home = an_exchange(url=URL)
     stored = writer.append(home, "00" * 32, None)
     writer.close()
     log = CrawlLog(files, lambda: NOON)
@@ -148,6 +148,5 @@ def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
 
     (record,) = facts.records
     assert record.source == f"{server.url(stored.file)}:{stored.offset}"
-    assert facts.origin.get("via") == "http://via.example/"
     assert (facts.unread, files.gaps) == ([], [])
     assert logs.count == 1
