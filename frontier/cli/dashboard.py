@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from functools import cache
 
 from frontier.cli.command import (
-    CrawlOptions,
+    CrawlsOptions,
     command,
     is_made,
     option,
@@ -17,7 +17,7 @@ from frontier.dashboard import require_libraries
 
 
 @options
-class DashboardOptions(CrawlOptions):
+class DashboardOptions(CrawlsOptions):
     """Where the page is served."""
 
     port: int = option(
@@ -33,9 +33,6 @@ class DashboardOptions(CrawlOptions):
         "TEXT",
         "The page's password; safer in the environment.",
         envvar="DASHBOARD_TOKEN",
-    )
-    crawl: str = option(
-        "", "CRAWL_ID", "Print the address of this crawl's page.", "--crawl"
     )
 
 
@@ -60,8 +57,7 @@ def dashboard(given: DashboardOptions) -> None:
         source = Source(store, given.namespace, where)
         sock = listen(given.host, given.port, given.token)
         at = f"[{given.host}]" if ":" in given.host else given.host
-        path = f"crawls/{given.crawl}" if given.crawl else ""
-        say(f"the status page is at http://{at}:{sock.getsockname()[1]}/{path}")
+        say(f"the status page is at http://{at}:{sock.getsockname()[1]}/")
         serve_until_signal(sock, source, given.token)
 
 
