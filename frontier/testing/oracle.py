@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag, urljoin, urlsplit
 from urllib.robotparser import RobotFileParser
 
-from typing_extensions import override
+from lxml import etree
 
 from frontier.model import frozen
 
@@ -52,7 +51,7 @@ class Entry:
         return cls(**json.loads(line))
 
 
-_LINKS = {"a": "href", "img": "src", "link": "href", "script": "src"}
+_LINKS = "//a/@href | //img/@src | //link/@href | //script/@src"
 _ROBOTS = "/robots.txt"
 
 
@@ -90,24 +89,9 @@ def links(url: str, resource: Resource) -> Iterator[str]:
     location = resource.header(b"Location")
     if location is not None:
         yield urldefrag(urljoin(url, location.decode("ascii"))).url
-    elif resource.status == 200 and resource.is_html:
-        parser = _LinkParser()
-        parser.feed(resource.decoded.decode())
-        parser.close()
-        for link in parser.found:
+    elif resource.status == 200 and resource.is_html and resource.body:
+        for link in etree.HTML(resource.decoded).xpath(_LINKS):
             yield urldefrag(urljoin(url, link)).url
-
-
-class _LinkParser(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    @override
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        value = dict(attrs).get(_LINKS.get(tag, ""))
-        if value is not None:
-            self.found.append(value)
 
 
 def _robots(site: Site, host: int) -> RobotFileParser:

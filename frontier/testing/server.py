@@ -33,7 +33,6 @@ from frontier.testing.site import CHUNK_BYTES, Resource, Site
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-    from types import TracebackType
 
 
 MAX_HEAD_BYTES = 65536
@@ -121,12 +120,7 @@ class SiteServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     async def _serve(self) -> None:
