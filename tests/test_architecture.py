@@ -82,7 +82,7 @@ GUARDED = {
     "surt": set(),  # AGPL
     "warcio": set(),
     "fastwarc": set(),  # `frontier.warc.reader` reads
-    "lxml": {"feeds.opml", "urls.links", "urls.sitemaps"},
+    "lxml": {"feeds.opml", "testing.oracle", "urls.links", "urls.sitemaps"},
     "feedparser": {"feeds.parse"},
     "duckdb": {"postcrawl"},
     "pyarrow": {"postcrawl"},
