@@ -58,7 +58,7 @@ async def test_seen_sets_under_the_budget_are_kept(store, crawl):
 
 
 async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, caplog):
-    it = Crawl(store, crawl, 60_000)
+    it = Crawl(store, crawl, 82_000)
     await it.push(0, 12_000)  # 106 kB
     keys = await it.keys_of("set")
     with caplog.at_level(logging.WARNING):
@@ -68,11 +68,11 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
 
     state = it.memory_limit.state
     assert state.given_up == told
-    assert state.set_bytes <= 0.9 * 60_000
+    assert state.set_bytes <= 0.9 * 82_000
     assert state.given_up + state.set_urls == state.urls == 12_000
     assert await it.keys_of("set") < keys
     (warning,) = caplog.messages
-    assert "FRONTIER_SEEN_SET_MAX_BYTES = 60000" in warning
+    assert "FRONTIER_SEEN_SET_MAX_BYTES = 82000" in warning
 
     again = await it.push(0, 12_000)
     assert set(again) == {"s", "b"}
