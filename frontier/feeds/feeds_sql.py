@@ -19,6 +19,7 @@ What always holds:
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -78,7 +79,8 @@ class SqlSites:
         try:
             url = make_url(given)
             if url.drivername in {"postgres", "postgresql"}:
-                url = url.set(drivername="postgresql+psycopg")
+                newest = find_spec("psycopg") or not find_spec("psycopg2")
+                url = url.set(drivername=f"postgresql+psycopg{'' if newest else '2'}")
             self._password = str(url.password or "")
             self.where = url.set(query={}).render_as_string(hide_password=True)
             backend = url.get_backend_name()

@@ -17,10 +17,10 @@ An unknown key is a fault, which is reported with file, line and the nearest kno
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from frontier.errors import ConfigurationError
 from frontier.feeds.model import Site, sites_of
 from frontier.settings.live_source import File
 from frontier.settings.toml_tables import TomlTables
@@ -48,24 +48,26 @@ def toml_sites(path: Path) -> File[dict[str, Site]]:
 
 
 def toml_of(sites: Iterable[Site], wait: str) -> str:
-    """The names and feeds of *sites*, which all have this *wait*, as such a file."""
-    lines = []
-    for site in sites:
-        feeds = (
-            f"  {{ url = {_text(f.url)}, implied = {_text(f.implied)} }},\n"
-            for f in site.feeds
-        )
-        lines += [
-            "[[site]]\n",
-            f"name = {_text(site.name)}\n",
-            f"wait = {_text(wait)}\n",
-            "feeds = [\n",
-            *feeds,
-            "]\n",
-        ]
-    return "".join(lines)
+    """The names and feeds of *sites*, which all have this *wait*, as such a file.
 
-
-def _text(value: str | tuple[str, ...]) -> str:
-    """*value* as TOML, which writes text and lists as JSON does."""
-    return json.dumps(value, ensure_ascii=False)
+    Raises:
+        ConfigurationError: A package is missing.
+    """
+    try:
+        import tomlkit
+    except ImportError:
+        raise ConfigurationError(
+            "to write feeds.toml a package is needed; install it with: "
+            "pip install 'frontier-crawl[feeds]'"
+        ) from None
+    tables = [
+        {
+            "name": site.name,
+            "wait": wait,
+            "feeds": [
+                {"url": feed.url, "implied": [*feed.implied]} for feed in site.feeds
+            ],
+        }
+        for site in sites
+    ]
+    return tomlkit.dumps({"site": tables})

@@ -85,7 +85,7 @@ def test_a_command_imports_its_own_noun_alone(tmp_path):
 
 def test_a_list_of_feeds_needs_no_parser_and_no_database(tmp_path):
     (tmp_path / "feeds.toml").write_text('[[site]]\nname = "a"\n')
-    others = ("sqlalchemy", "feedparser", "psycopg")
+    others = ("sqlalchemy", "tomlkit", "feedparser", "psycopg")
     run_all(["feeds list --feeds feeds.toml"], tmp_path, (*HEAVY, *others))
 
 
