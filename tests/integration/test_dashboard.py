@@ -37,9 +37,9 @@ TAKEN_OVER = """
 
 
 @contextlib.contextmanager
-def page_of(cluster, *words):
+def page_of(cluster):
     """Run ``frontier dashboard``; where its page is."""
-    process = cluster.command("dashboard", "--port", "0", *words)
+    process = cluster.command("dashboard", "--port", "0")
     try:
         line = process.stderr.readline()
         yield re.search(r"http://\S+", line)[0]
@@ -58,9 +58,9 @@ def test_a_node_that_is_killed_is_lost_in_view_and_its_partitions_move(
         cluster.start(node, "-a", arguments, FRONTIER_LEASE_TTL="8")
     cluster.join()
     cluster.share("site-1")
-    with page_of(cluster, "--crawl", "site-1") as url:
+    with page_of(cluster) as url:
         page = tab()
-        page.goto(url)
+        page.goto(f"{url}crawls/site-1")
         page.wait_for_selector("#link[data-state='live']")
         for node in NODES:
             page.wait_for_selector(STATE.format(node) + ".live")
