@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator as Warcio
@@ -14,6 +15,7 @@ from warcio.archiveiterator import ArchiveIterator as Warcio
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.errors import ConfigurationError
+from frontier.postcrawl.plan import PLAN
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.warc.judges import records_in
 
@@ -251,21 +253,25 @@ def test_a_name_of_two_payloads_is_no_original(new_warc, tmp_path):
     assert len(revisits(out)) == 2
 
 
-def test_equal_digests_of_different_payloads_are_found_out(before, planned, tmp_path):
-    """As if the digest had collided: the manifest says that both are equal."""
-    import pyarrow.parquet as pq
-
-    from frontier.postcrawl.plan import PLAN
-
+@pytest.mark.parametrize("url", ["http://b.example/new", "http://a.example/other"])
+def test_equal_digests_of_different_payloads_are_found_out(
+    before, planned, tmp_path, url
+):
+    """As if the digest had collided: the plan has another original, or a longer one."""
     out = tmp_path / "after"
+    captures = [row for place in planned.glob("*.manifest*") for row in rows_of(place)]
+    original = next(row for row in captures if row["url"] == url)
     (part,) = (planned / PLAN).glob("part=*/*.parquet")  # of the one file with copies
-    plan = pq.read_table(part, partitioning=None)
-    rows = plan.to_pylist()
-    of_page = next(row for row in rows if row["url"] == "http://b.example/")
-    for row in rows:
-        if row["url"] == "http://b.example/other":
-            row |= {k: of_page[k] for k in row if k.startswith("original_")}
-    pq.write_table(plan.from_pylist(rows, plan.schema), part)
+    plan = rows_of(part)
+    row = next(row for row in plan if row["url"] == "http://b.example/")
+    for ours, its in (
+        ("file", "file"),
+        ("id", "record_id"),
+        ("offset", "record_offset"),
+    ):
+        row[f"original_{ours}"] = original[its]
+    table = pq.read_table(part, partitioning=None)
+    pq.write_table(table.from_pylist(plan, table.schema), part)
 
     done = run("apply", planned, "-o", out, code=ExitCode.INCOMPLETE)
 
@@ -273,6 +279,10 @@ def test_equal_digests_of_different_payloads_are_found_out(before, planned, tmp_
     (reason,) = done["records_left"]
     assert "its payload is not that of" in reason
     assert run("verify", before, out)["faults"] == 0
+
+
+def rows_of(place):
+    return pq.read_table(place, partitioning=None).to_pylist()
 
 
 def test_a_damaged_file_is_named_and_left_out(before, tmp_path):
