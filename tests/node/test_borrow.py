@@ -277,8 +277,12 @@ async def test_a_page_is_given_up_for_what_a_child_is_given_up_for(
     first, second = own(a)[:2]
     await kept(a, first, until, new_push, second)
     child = await until(a.inbox.take, "the child")
-    child.delivery.reason = "its callback failed"
+    await adopt(a, second, child.delivery, b"https://c.example/2")
     a.deliveries.through(child)
+    last = await until(a.inbox.take, "the child of the child")
+    assert (child.id, last.id) == (-1, -2)
+    last.delivery.reason = "its callback failed"
+    a.deliveries.through(last)
 
     letter = a.keys.partition(first).dead
     (dead,) = await until(lambda: db("LRANGE", letter, 0, -1), "a dead letter")
