@@ -82,10 +82,16 @@ def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
     """
     if isinstance(payload, FileBody) and algorithm in payload.digests:
         return payload.digests[algorithm]
-    computed = hashing(algorithm)
-    for block in slices_of(payload):
-        computed.update(block)
+    computed = _computed(algorithm, payload)
     return PayloadDigest(algorithm, computed.digest()).spelled()
+
+
+def _computed(algorithm: str, *parts: Body) -> Any:
+    computed = hashing(algorithm)
+    for part in parts:
+        for block in slices_of(part):
+            computed.update(block)
+    return computed
 
 
 def spelled(text: str) -> str:
@@ -124,11 +130,7 @@ def labelled(digest: str) -> str:
 
 def digest_of_block(*parts: Body) -> str:
     """The digest of a record's block, which is *parts*, as WARC headers have it."""
-    computed = hashing()
-    for part in parts:
-        for block in slices_of(part):
-            computed.update(block)
-    return f"{ALGORITHM}:{computed.hexdigest()}"
+    return f"{ALGORITHM}:{_computed(ALGORITHM, *parts).hexdigest()}"
 
 
 EMPTY = digest_of(b"")

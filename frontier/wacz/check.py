@@ -299,7 +299,7 @@ def _wrong_digest(
     archive: zipfile.ZipFile, note: Callable[[str], object]
 ) -> Iterator[str]:
     """What is wrong with the hash of the package; *note* gets what is not verified."""
-    digest = read_json(archive, layout.DIGEST, 1 << 20)
+    digest = read_json(archive, layout.DIGEST)
     with archive.open(layout.PACKAGE) as stream:
         value, _ = layout.hash_of(stream)
     if not isinstance(digest, dict) or digest.get("path") != layout.PACKAGE:

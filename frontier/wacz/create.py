@@ -13,7 +13,6 @@ What always holds:
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from frontier.cdx.sorting import Need
-
-logger = logging.getLogger(__name__)
 
 
 @frozen
@@ -82,21 +79,17 @@ class Options:
     """Whether the result has to pass `check`, which inflates every record."""
 
 
-def _warn(path: Path, why: str) -> None:
-    logger.warning("%s is skipped: %s", path, why)
-
-
 def warc_files(
     given: Iterable[Path],
     *,
     crawl_id: str | None = None,
-    refused: Callable[[Path, str], None] = _warn,
+    refused: Callable[[Path, str], object] = lambda *_: None,
 ) -> list[Path]:
     """Return *given* files, and for a directory the closed WARC files in it.
 
     With *crawl_id*, return only the files of that crawl, whichever node wrote them. A
     file that is not a regular one, or not closed yet, is left out: *refused* is called
-    with it and the reason, by default to log them.
+    with it and the reason.
 
     Raises:
         NotFound: One does not exist.

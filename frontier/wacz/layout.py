@@ -38,6 +38,8 @@ INDEX = "indexes/index.cdx.gz"
 INDEX_INDEX = "indexes/index.idx"
 PAGES = "pages/pages.jsonl"
 LOGS = "logs/"
+JSON_LIMIT = 1 << 26
+"""The longest package that is read, in bytes."""
 PAGES_HEADER = {
     "format": "json-pages-1.0",
     "id": "pages",
@@ -142,17 +144,17 @@ def index_lines(archive: zipfile.ZipFile) -> Iterator[bytes]:
                     yield read
 
 
-def read_json(archive: zipfile.ZipFile, name: str, limit: int = 1 << 26) -> object:
+def read_json(archive: zipfile.ZipFile, name: str) -> object:
     """Return the JSON in the member *name*.
 
     Raises:
-        ValueError: It is not JSON, or longer than *limit* bytes.
+        ValueError: It is not JSON, or longer than `JSON_LIMIT` bytes.
         KeyError: There is no such member.
     """
     with archive.open(name) as stream:
-        data = stream.read(limit + 1)
-    if len(data) > limit:
-        raise ValueError(f"{name} is longer than {limit} bytes")
+        data = stream.read(JSON_LIMIT + 1)
+    if len(data) > JSON_LIMIT:
+        raise ValueError(f"{name} is longer than {JSON_LIMIT} bytes")
     try:
         return json.loads(data)
     except RecursionError:

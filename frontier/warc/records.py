@@ -166,11 +166,6 @@ def digits(date: str) -> str:
     return usual + fraction if len(fraction) in {3, 6} else usual
 
 
-def crawl_urn(crawl_id: str) -> str:
-    """Return the WARC-Refers-To-Container of the originals of a crawl."""
-    return f"urn:crawl:{quote(crawl_id, safe='', errors=_SURROGATES)}"
-
-
 def warcinfo(file_name: str, date: str, fields: Mapping[str, str]) -> Record:
     r"""Return the record that opens the file *file_name* (section 6.2).
 
@@ -418,7 +413,8 @@ def _completeness(
         refers_to = record_id(original.url, original.date, digest_hex)
         headers.append(("WARC-Refers-To", refers_to))
     if original.crawl_id != crawl_id:
-        container = original.source or crawl_urn(original.crawl_id)
+        crawl = quote(original.crawl_id, safe="", errors=_SURROGATES)
+        container = original.source or f"urn:crawl:{crawl}"
         if len(container) <= _MAX_VALUE:
             headers.append(("WARC-Refers-To-Container", container))
     return headers
