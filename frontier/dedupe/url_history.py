@@ -50,13 +50,13 @@ class _OfCrawl:
         store: BlockingStore,
         name: str,
         crawl_id: str,
-        round_id: Callable[[], str] | None = None,
+        round_id: Callable[[], str],
     ) -> None:
         """*round_id* gives the round that the crawl's entries belong to."""
         self._store = store
         self._keys = collection_keys(store, name)
         self._crawl_id = crawl_id
-        self._round_id = round_id or (lambda: crawl_id)
+        self._round_id = round_id
 
     def _visible(self, ids: Iterable[str]) -> dict[str, bool]:
         """Those of *ids*, crawls or rounds, that are this crawl's or committed.
@@ -111,8 +111,8 @@ class MatchedIndex(_OfCrawl):
         name: str,
         crawl_id: str,
         index: Index,
-        further: Sequence[Index] = (),
-        round_id: Callable[[], str] | None = None,
+        further: Sequence[Index],
+        round_id: Callable[[], str],
     ) -> None:
         super().__init__(store, name, crawl_id, round_id)
         self._index = index

@@ -106,12 +106,10 @@ class CrawlLog:
         closed: Callable[[Path], None] = lambda _: None,
         *,
         born: str = "",
-        max_bytes: int = MAX_BYTES,
     ) -> None:
         self._born = born
         self._clock = clock
         self._closed = closed
-        self._max_bytes = max_bytes
         self._series = Series(config, clock, SUFFIX)
         self._file: AppendFile | None = None
 
@@ -120,7 +118,7 @@ class CrawlLog:
         if not lines:
             return
         file = self._file
-        if file is not None and (file.published or file.size >= self._max_bytes):
+        if file is not None and (file.published or file.size >= MAX_BYTES):
             self.close()  # first: if it failed after them, they would come twice
         self._file = file = self._file or self._series.begin()
         try:

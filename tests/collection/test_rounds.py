@@ -260,7 +260,7 @@ def test_an_entry_by_url_counts_with_its_round(index):
     def matched(crawl_id):
         own = entered(index, crawl_id)
         return MatchedIndex(
-            index.store, index.name, crawl_id, own, round_id=lambda: own.round_id
+            index.store, index.name, crawl_id, own, (), lambda: own.round_id
         )
 
     one, other = matched("a"), matched("b")

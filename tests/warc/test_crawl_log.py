@@ -9,6 +9,7 @@ import pytest
 from frontier import files
 from frontier.collection.captures_of import of_log
 from frontier.model import Attempt, Found, Original, Stored
+from frontier.warc import crawl_log
 from frontier.warc.crawl_log import CrawlLog, line_of, logs_of, repair_logs
 from frontier.warc.file_rotation import WarcConfig
 from tests.warc.samples import NOON, an_exchange
@@ -22,6 +23,12 @@ def attempt(number, status=-2):
 
 def a_log(directory, **options):
     return CrawlLog(WarcConfig(directory, "c-1", "n"), lambda: NOON, **options)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A file is full with a few lines."""
+    monkeypatch.setattr(crawl_log, "MAX_BYTES", 300)
 
 
 def test_a_line_has_heritrix_columns():
@@ -60,9 +67,9 @@ def test_hostile_fields_add_no_line_or_column_to_the_crawl_log():
     assert len(line.split()) == 12
 
 
-def test_a_file_is_closed_when_it_is_full_and_at_the_end(tmp_path):
+def test_a_file_is_closed_when_it_is_full_and_at_the_end(tmp_path, small):
     told = []
-    log = a_log(tmp_path, closed=told.append, max_bytes=300)
+    log = a_log(tmp_path, closed=told.append)
     for number in range(4):
         log.write([attempt(number), attempt(number)])
     log.close()
@@ -76,9 +83,9 @@ def test_a_file_is_closed_when_it_is_full_and_at_the_end(tmp_path):
 
 
 def test_each_file_begins_with_the_mark_of_its_crawl_in_a_line_of_twelve_columns(
-    tmp_path,
+    tmp_path, small
 ):
-    log = a_log(tmp_path, born="ab12", max_bytes=300)
+    log = a_log(tmp_path, born="ab12")
     for number in range(4):
         log.write([attempt(number)])
     log.close()

@@ -53,7 +53,7 @@ class Node:
         name, listing = self.index.name, Listing()
         collection = Collection(store, name, "crawl", revisits=True)
         collection.begin()
-        index = MatchedIndex(store, name, "crawl", collection)
+        index = MatchedIndex(store, name, "crawl", collection, (), lambda: "crawl")
         index.begin()
         config = WarcConfig(
             self.place,

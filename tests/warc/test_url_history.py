@@ -28,7 +28,7 @@ def write(writer):
 
 @pytest.fixture
 def history(blocking, unique):
-    return lambda crawl_id: History(blocking(), unique, crawl_id)
+    return lambda crawl_id: History(blocking(), unique, crawl_id, lambda: crawl_id)
 
 
 def test_an_entry_is_for_its_crawl_until_that_is_committed(

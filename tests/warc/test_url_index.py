@@ -26,7 +26,9 @@ def crawls(blocking, unique, new_writer, tmp_path):
             Collection(store, f"{unique}{each}", crawl_id, revisits=True)
             for each in read
         ]
-        index = MatchedIndex(store, f"{unique}{name}", crawl_id, own, further)
+        index = MatchedIndex(
+            store, f"{unique}{name}", crawl_id, own, further, lambda: crawl_id
+        )
         index.begin()
         writer = new_writer(tmp_path / name / crawl_id, crawl_id=crawl_id)
         batches = BatchWriter(
