@@ -66,11 +66,6 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int) -> None:
-        if ":" in host:
-            self.address_family = socket.AF_INET6
-        super().__init__((host, port), _Handler)
-
     @override
     def server_bind(self) -> None:
         """Bind, without asking name servers for the name of this machine."""
@@ -96,6 +91,10 @@ class _Server(ThreadingMixIn, WSGIServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log it without a traceback: mostly, a client has gone away."""
         logger.debug("a scrape has failed")
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 class Exporter:
@@ -172,7 +171,7 @@ def _bound(config: Config) -> _Server:
     failed: OSError | None = None
     for port in ports:
         try:
-            return _Server(host, port)
+            return (_Server6 if ":" in host else _Server)((host, port), _Handler)
         except OSError as error:
             failed = error
             if error.errno != errno.EADDRINUSE:

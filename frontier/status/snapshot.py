@@ -61,6 +61,11 @@ if TYPE_CHECKING:
 MAX_LETTERS = 5
 """Dead letters that a snapshot shows."""
 MAX_PARTITIONS = 16384
+SUMMARY = (
+    *("state", "spider", "created_ms", "finished_ms"),
+    *("shape", "paused", "deleting_ms", "schema"),
+)
+"""Fields of ``meta`` that are in a crawl's summary."""
 MORE = ("removed_ms", "limit", "born", "marked", "fetched", "twice")
 """Fields of ``meta`` that are not in a crawl's summary."""
 DAMAGED = "damaged"
@@ -260,7 +265,6 @@ def _crawl_calls(keys: CrawlKeys) -> list[Call]:
     """The calls whose replies `read_crawl` reads."""
     return [
         *_summary_calls(keys),
-        Call.command("HGET", keys.meta, "shape"),
         Call.command("HMGET", keys.spent, *SPENT),
         *node_calls(keys),
         Call.command("TIME"),
@@ -273,13 +277,14 @@ def _crawl_calls(keys: CrawlKeys) -> list[Call]:
 def read_crawl(store: BlockingStore, keys: CrawlKeys) -> WholeCrawl:
     """What the store says of a crawl as a whole; raises as `snapshot` does."""
     replies = store.run(_crawl_calls(keys), tolerant=True)
-    meta, nodes, shape, spent, members, reports, *rest = replies
+    meta, nodes, spent, members, reports, *rest = replies
     time, memory, more, *wanted = rest
     if isinstance(meta, KeyDamaged):
         raise meta
     if meta[0] is None:
         raise UnknownCrawl(keys.namespace, keys.crawl_id)
     check_schema(printable(keys.crawl_id), meta[-1])
+    shape = meta[SUMMARY.index("shape")]
     settings, partitions = _shape(keys.crawl_id, shape)
     removed, limit, born, marked, fetched, twice = more
     twice_ms, _, twice_id = text(twice).partition(" ")
@@ -327,18 +332,8 @@ def _harmed_keys(keys: CrawlKeys, replies: Sequence[Any]) -> tuple[Harmed, ...]:
 
 
 def _summary_calls(keys: CrawlKeys) -> list[Call]:
-    names = (
-        "state",
-        "spider",
-        "created_ms",
-        "finished_ms",
-        "shape",
-        "paused",
-        "deleting_ms",
-        "schema",
-    )
     return [
-        Call.command("HMGET", keys.meta, *names),
+        Call.command("HMGET", keys.meta, *SUMMARY),
         Call.command("HLEN", keys.nodes),
     ]
 
