@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,83 +112,74 @@ def scrapy_redis(given: TakeOver) -> Shown:
         )
         migration = Migration(crawler, config, store, there, source, left, waits)
         migration.require_known()
-        marked = Marked()
+        crawl_id, urls, faulty = "", 0, 0
         if given.dry_run:
             with bar("requests", source.queued) as progress:
                 migration.look(progress)
         else:
-            marked.crawl_id = migration.enter().crawl_id
+            crawl_id = migration.enter().crawl_id
             if source.seen:
                 with bar("fingerprints", source.seen) as progress:
                     migration.fill_seen(progress)
             with bar("requests", source.queued) as progress:
                 migration.fill(progress)
             if given.seen_urls is not None:
-                _mark(store, migration, given.seen_urls, marked)
+                urls, faulty = _mark(store, migration, given.seen_urls, crawl_id)
         note = (
             f"the {source.starts:,} start URLs of {source.keys.starts} stay there: if "
             "that is on the nodes' store, nodes take them as scrapy-redis did"
         )
-        said = _facts(source, migration, marked, left, dry=given.dry_run)
+        said = {
+            "crawl_id": crawl_id,
+            "source": source.where,
+            "queue_key": source.keys.queue,
+            "queue": asdict(migration.queue),
+            "dupefilter_key": source.keys.seen,
+            "dupefilter": asdict(migration.filter),
+            "start_urls": source.starts,
+            "seen_urls": urls,
+            "left_out": left.reasons,
+            "dry_run": given.dry_run,
+        }
         return Shown(
             said,
             _rows(said),
             [note] * bool(source.starts),
-            _faults(source, migration, marked, left, file),
+            _faults(source, migration, faulty, left, file),
         )
 
 
-@dataclass(slots=True)
-class Marked:
-    """What of a file was marked as seen, in the crawl that everything goes to."""
+def _mark(
+    store: BlockingStore, migration: Migration, file: Path, crawl_id: str
+) -> tuple[int, int]:
+    """Mark the URLs of *file* as seen in the crawl; name the other lines.
 
-    crawl_id: str = ""
-    urls: int = 0
-    faulty: int = 0
-    """Lines that are not URLs."""
-
-
-def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) -> None:
-    """Mark the URLs of *file* as seen in the crawl; name the other lines."""
+    Return how many there are of both.
+    """
     from frontier.queue.push import TEST, Push
     from frontier.requests.identities import Identities, urls_in
     from frontier.seen.seen_set import stored_crawl
 
-    crawl = stored_crawl(store, migration.config.namespace, done.crawl_id)
-    identities = Identities(crawl)
+    crawl = stored_crawl(store, migration.config.namespace, crawl_id)
+    identities, urls, faulty = Identities(crawl), 0, 0
 
     def pushes() -> Iterator[tuple[int, Push]]:
+        nonlocal urls, faulty
         for line in urls_in(str(file)):
             try:
                 found = identities.of(line.text, line.place)
             except ConfigurationError as error:
-                done.faulty += 1
-                if done.faulty <= REASONS:
+                faulty += 1
+                if faulty <= REASONS:
                     complain(f"{error}; skipped")
                 continue
-            done.urls += 1
-            progress(done.urls)
+            urls += 1
+            progress(urls)
             yield found.partition, Push(TEST, found.mark, "", 0, b"")
 
     with bar("URLs", None) as progress:
         migration.mark(pushes())
-
-
-def _facts(
-    source: Source, migration: Migration, marked: Marked, left: LeftOut, *, dry: bool
-) -> dict[str, Any]:
-    return {
-        "crawl_id": marked.crawl_id,
-        "source": source.where,
-        "queue_key": source.keys.queue,
-        "queue": asdict(migration.queue),
-        "dupefilter_key": source.keys.seen,
-        "dupefilter": asdict(migration.filter),
-        "start_urls": source.starts,
-        "seen_urls": marked.urls,
-        "left_out": left.reasons,
-        "dry_run": dry,
-    }
+    return urls, faulty
 
 
 def _rows(said: dict[str, Any]) -> dict[str, Any]:
@@ -211,7 +202,7 @@ def _rows(said: dict[str, Any]) -> dict[str, Any]:
 def _faults(
     source: Source,
     migration: Migration,
-    marked: Marked,
+    faulty: int,
     left: LeftOut,
     file: Path | None,
 ) -> list[str]:
@@ -223,8 +214,8 @@ def _faults(
         faults.append(f"what is left out is in {file}")
     if known.left_out:
         faults.append(f"{known.left_out:,} members of {keys.seen} are no fingerprints")
-    if marked.faulty:
-        faults.append(f"{marked.faulty:,} lines of the file are no URLs")
+    if faulty:
+        faults.append(f"{faulty:,} lines of the file are no URLs")
     if known.lacking:
         faults.append(
             f"no word from {first_of(known.lacking, REASONS)}: each asks for what was "
