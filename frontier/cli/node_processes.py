@@ -28,6 +28,7 @@ from frontier import json_log
 from frontier.errors import UnknownCrawl
 from frontier.files import FILE_MODE, creating, mode_of
 from frontier.model import frozen
+from frontier.signals import ENDING
 from frontier.status.snapshot import list_crawls, read_crawl
 from frontier.status.validate import printable
 from frontier.store.keys import CrawlKeys
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from frontier.settings.config import Config
     from frontier.store.client import BlockingStore
 
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILLS = 3
 """How many signals kill the nodes; Scrapy has a use for the first and the second."""
 STOPPING = {
@@ -205,7 +205,8 @@ class NodeProcesses:
 
     def _stop(self) -> None:
         """Have all nodes end, and return when they have."""
-        self.signal(signal.SIGTERM)
+        if not self.interrupted:  # a second signal would cut off what is in flight
+            self.signal(signal.SIGTERM)
         for node in self.every:
             node.process.wait()
 
@@ -251,13 +252,14 @@ class NodeProcesses:
     def passing_on_signals(self) -> Iterator[None]:
         """While it lasts, signals that would end this process end the nodes instead.
 
+        Each is passed on as SIGTERM: SIGHUP, of a closed terminal, kills a node.
         The third signal kills them: a node whose callback hangs heeds no other.
         """
 
-        def pass_on(number: int, _: object) -> None:
+        def pass_on(*_: object) -> None:
             self._heard += 1
             if self._heard < KILLS:
-                self.signal(number)
+                self.signal(signal.SIGTERM)
                 return
             running = [each for each in self.every if each.exit_code is None]
             self._killed += [each.node_id for each in running]
@@ -265,7 +267,7 @@ class NodeProcesses:
 
         before = {
             number: signal.signal(number, pass_on)
-            for number in PASSED_ON
+            for number in ENDING
             if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
         }
         try:

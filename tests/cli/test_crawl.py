@@ -1,5 +1,6 @@
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -149,6 +150,29 @@ def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
     (log,) = (tmp_path / ".frontier" / "logs").glob("*-node-1.log")
     assert f"node-1 failed with exit code 1; its log is {log}" in done.stderr
     assert "many" in done.stderr
+
+
+def test_nodes_of_a_closed_terminal_finish_what_is_in_flight(frontier, tmp_path, site):
+    site.delay, site.host_delays[1] = 0.2, HELD
+    (tmp_path / "seeds.txt").write_text("\n".join(site.seeds))
+    command = [sys.executable, "-m", "frontier", "crawl", "run", "--seeds", "seeds.txt"]
+
+    def states():
+        seen = json.loads(frontier("crawl", "status", "--json").stdout)
+        return {node["state"] for node in seen["nodes"]}
+
+    ours, theirs = pty.openpty()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    with subprocess.Popen(command, cwd=tmp_path, **streams) as process:
+        os.close(theirs)
+        wait_until(frontier, lambda seen: seen["totals"]["pages"] > 5)
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        until(lambda: "live" not in states(), "that they close")
+        site.host_delays.clear()
+
+    assert states() == {"left"}
+    assert not list(tmp_path.rglob("*.open"))
 
 
 def said_until(text, process):
