@@ -226,8 +226,8 @@ def grow_plan(
     made = PlanKeys(keys, layout.era)
     made.names += [keys.counts, keys.seen]
     splits = [
-        (*made.buckets((split.source, split.target)), str(split.threshold))
-        for split in intset.splits(layout.buckets, total)
+        (*made.buckets((source, target)), str(threshold))
+        for source, target, threshold in intset.splits(layout.buckets, total)
     ]
     bits = 0
     if begins:

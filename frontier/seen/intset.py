@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from frontier.model import frozen
 from frontier.urls.fingerprint import LEAST_MARK, MARK_BITS
 
 FILL = 200
@@ -27,15 +26,6 @@ MEMBER_BYTES = 8
 BUCKET_BYTES = 130
 """Memory of a bucket besides its URLs: 0.65 bytes a URL at 200 URLs a bucket."""
 _REVERSED = tuple(int(f"{i:012b}"[::-1], 2) for i in range(4096))
-
-
-@frozen
-class Split:
-    """Moves the members of bucket *source* from *threshold* upwards to *target*."""
-
-    source: int
-    target: int
-    threshold: int
 
 
 def bucket_of(mark: int, buckets: int) -> int:
@@ -63,14 +53,17 @@ def room(buckets: int) -> int:
     return buckets * FILL if buckets < MOST_BUCKETS else LEAST_MARK
 
 
-def splits(buckets: int, target: int) -> list[Split]:
-    """The splits, in order, that turn *buckets* into *target* buckets."""
+def splits(buckets: int, target: int) -> list[tuple[int, int, int]]:
+    """The splits, in order, that turn *buckets* into *target* buckets.
+
+    Each moves the members of one bucket, from a threshold upwards, to another.
+    """
     steps = []
     for number in range(buckets, target):
         level = number.bit_length() - 1
         prefix = int(f"{number:b}"[::-1], 2)
         threshold = LEAST_MARK + (prefix << (MARK_BITS - level - 1))
-        steps.append(Split(number - (1 << level), number, threshold))
+        steps.append((number - (1 << level), number, threshold))
     return steps
 
 

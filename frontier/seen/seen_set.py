@@ -11,9 +11,7 @@ What always holds:
 
 from __future__ import annotations
 
-import itertools
 import json
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -301,7 +299,6 @@ def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> Seen
     filters = [made for layout in layouts for made in tiers.generations(layout)]
     room = sum(made.capacity for made in filters)
     in_filters = sum(in_bloom(tiers, layout) for layout in layouts)
-    wrong = map(bloom_error, itertools.repeat(tiers), layouts)
     return SeenState(
         urls=sum(urls),
         set_urls=sum(layout.count for layout in layouts),
@@ -309,7 +306,11 @@ def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> Seen
         bloom_urls=in_filters,
         bloom_bytes=sum(-(-made.bits // 8) for made in filters),
         bloom_fill=in_filters / room if room else 0.0,
-        bloom_error=sum(map(operator.mul, wrong, urls)) / (sum(urls) or 1),
+        bloom_error=sum(
+            bloom_error(tiers, layout) * count / sum(urls)
+            for layout, count in zip(layouts, urls, strict=True)
+            if count
+        ),
         generations=max((layout.blooms for layout in layouts), default=0),
         given_up=sum(each.given_up for each in partitions),
         lost=sum(lost(tiers, each) for each in partitions),

@@ -73,23 +73,22 @@ def rule_of(kind: str, value: str) -> Rule:
 
 def _host(value: str) -> str:
     """*value* in the form of `Parts.authority`, with a port only if it has one."""
-    name, colon, port = value.lower().rpartition(":")
-    if not colon or value.endswith("]") or not port.isdecimal():
-        name, port = value.lower(), ""
-    name = name.rstrip(".")
+    parts = split(f"any://{value}")
+    name = parts.host
     try:
-        name = name.encode("idna").decode("ascii")
-        if name.startswith("["):
-            name = f"[{ipaddress.IPv6Address(name[1:-1]).compressed}]"
+        if ":" in name:
+            name = f"[{ipaddress.IPv6Address(name).compressed}]"
+        else:
+            name = name.encode("idna").decode("ascii")
     except ValueError:
         name = ""
-    is_address = name.startswith("[")
-    if not (is_address or _LABELS.fullmatch(name)) or (port and int(port) > 65535):
+    is_host = name.startswith("[") or _LABELS.fullmatch(name)
+    if not is_host or parts.port == NO_PORT or set(value) & set("/?#@"):
         raise ConfigurationError(
             f"{value[:200]!r} is not a host, such as www.example.org; crawl exclude "
             "takes the beginning of URLs with --prefix"
         )
-    return f"{name}:{int(port)}" if port else name
+    return name if parts.port is None else f"{name}:{parts.port}"
 
 
 def _prefix(value: str) -> str:
