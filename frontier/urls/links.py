@@ -49,8 +49,6 @@ ATTRIBUTES = {
 ELEMENTS = (*ATTRIBUTES, "input", "style")
 """Elements that are searched for links."""
 STYLED = etree.XPath("//*[@style]/@style", smart_strings=False)
-TITLED = etree.XPath("string(//title)", smart_strings=False)
-BASED = etree.XPath("string(//base/@href)", smart_strings=False)
 NAVIGATION = frozenset({"a", "area"})
 """Elements that lead to other pages, and show nothing of them."""
 EMBEDDED_RELS = frozenset(
@@ -258,10 +256,12 @@ def read_links(
     title, base, cut, found = None, url, None, links_of_css(text)
     if is_html:
         root, cut = tree_of(text, huge=huge)
-        title = _TITLE_SPACE.sub(" ", TITLED(root)).strip(" ")[:TITLE]
-        if len(given := BASED(root)) <= LONGEST_BASE:
+        first, given = root.find(".//title"), root.find(".//base[@href]")
+        title = "" if first is None else "".join(first.itertext())
+        title = _TITLE_SPACE.sub(" ", title).strip(" ")[:TITLE]
+        if given is not None and len(given.get("href")) <= LONGEST_BASE:
             with contextlib.suppress(ValueError):
-                base = urljoin(url, given.strip(_SPACES))
+                base = urljoin(url, given.get("href").strip(_SPACES))
         found = _links_in(root, embeds=embeds)
     links = _Links(base, most, longest)
     new = links.new(found)
