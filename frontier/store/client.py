@@ -631,9 +631,11 @@ def _located(error: BaseException, server: Server) -> BaseException:
 
 def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
     options = client.connection_pool.connection_kwargs
+    database = options.get("db") or 0
     if "path" in options:
-        return f"unix://{options['path']}"
-    return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+        return f"unix://{options['path']}" + (f"?db={database}" if database else "")
+    server = f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+    return server + (f"/{database}" if database else "")
 
 
 def _forbidden(where: str, what: str, text: str) -> StoreRefused:

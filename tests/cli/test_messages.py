@@ -67,7 +67,7 @@ def test_missing_database_is_reported(servers):
     url = servers("redis-7").url
     done = run("crawl", "list", "--redis-url", f"{url}?db=99")
 
-    assert "has no such database" in one_line(done)
+    assert "99 has no such database" in one_line(done)
     assert done.returncode == ExitCode.STORE_UNAVAILABLE
 
 

@@ -196,7 +196,7 @@ def test_a_server_is_given_if_any_setting_names_one(settings, expected):
 @pytest.mark.parametrize(
     ("settings", "where"),
     [
-        ({"REDIS_URL": "redis://h:1234/2"}, "h:1234"),
+        ({"REDIS_URL": "redis://h:1234/2"}, "h:1234/2"),
         ({"REDIS_HOST": "h", "REDIS_PORT": 99}, "h:99"),
         ({"REDIS_URL": "unix:///run/s"}, "unix:///run/s"),
         ({"REDIS_PARAMS": '{"host": "h", "port": 5}'}, "h:5"),
