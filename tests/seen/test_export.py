@@ -224,6 +224,9 @@ def test_export_of_another_version_or_of_other_rules_is_refused(make, tmp_path):
         write(tmp_path / "f", ["end", 0], shape=other)
         with pytest.raises(InputBroken, match=f"made with {name} 'of.another', but"):
             new.take(tmp_path / "f")
+    write(tmp_path / "f", ["what", 0], shape=new.stored.shape)
+    with pytest.raises(InputBroken, match="it has a message that is none"):
+        new.take(tmp_path / "f")
 
 
 def test_a_file_that_cannot_be_opened_is_named(make, tmp_path):
