@@ -14,6 +14,7 @@ from frontier.node.context import Part
 from frontier.node.deliveries import Deliveries
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.inbox import Inbox
+from frontier.node.journal.rebuild import Rebuild
 from frontier.node.node import Node
 from frontier.node.ready_queues import ReadyQueues
 from frontier.node.reclaim import Reclaim
@@ -141,6 +142,17 @@ def acks_before_its_links(engine):
     outbox.Outbox.flush = flush
 
 
+def rebuilds_from_one_journal(engine):
+    """A crawl was rebuilt from the journal of one of its nodes."""
+    found = Rebuild._journals
+    Rebuild._journals = lambda self, *asked: found(self, *asked)[:1]
+
+
+def forgets_what_is_done(engine):
+    """A rebuilt crawl had what journals say is done in its queues again."""
+    Rebuild._find_done = lambda self, path: None
+
+
 def claims_for_what_is_lost(engine):
     """After a restart of the server pages that were lost claimed what they had had."""
     outbox.Outbox._without_lost = lambda self, batches: batches
@@ -222,6 +234,8 @@ MUTANTS = {
         never_starts_over,
         hands_over_what_is_started,
         acks_before_its_links,
+        rebuilds_from_one_journal,
+        forgets_what_is_done,
         waits_for_what_is_kept,
         adopts_what_it_has,
         acks_before_what_it_adopts,

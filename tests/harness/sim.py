@@ -18,7 +18,8 @@ Outside are, with what tests them:
 
 * Scrapy, its slots and downloader: `tests.chaos`, `tests/integration`.
 * The archive's threads: `tests/warc/test_writer_thread.py`, `tests.chaos`.
-* The journal's thread, and who removes journals: `tests/node/journal`.
+* The journal's thread (it is written in the loop's), and who removes journals:
+  `tests/node/journal`.
 * The watchdog's process: `tests/watchdog`, `tests/integration/test_busy.py`.
 * redis-py, its timers and connections: `tests/store`, `tests/node/test_heartbeat.py`.
 * Slots that move, replicas and Sentinel: `make stores`, `tests.chaos`.
@@ -31,6 +32,7 @@ import asyncio
 import hashlib
 import logging
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -57,14 +59,19 @@ from tests.harness.virtual import (
 # Time is virtual from here on.
 from frontier.errors import ConfigurationError
 from frontier.node import inbox, node as nodes
-from frontier.node.context import Owner
+from frontier.node.context import Features, Owner
 from frontier.node.delivery import Delivery
 from frontier.node.ends import ORDERS, UNDONE
 from frontier.node.hosts import Concurrency
+from frontier.node.journal.entries import Header
+from frontier.node.journal.rebuild import Rebuild
+from frontier.node.journal.writer import MAX_BATCH, Journal, _framed
 from frontier.node.node import Node
 from frontier.node.process_stats import ProcessStats
+from frontier.queue.item import decode, encode
 from frontier.queue.push import ARE_SEEN, CLAIM, TEST, Push
 from frontier.settings.config import Config
+from frontier.store.client import BlockingStore
 from frontier.testing.oracle import Entry, RequestLog
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import QueueAddresses
@@ -91,6 +98,11 @@ CLUSTERS = 0.25
 """Part of the trials that have a cluster, of which a server is replaced by a copy that
 lacks its last writes: what led to these may be acked by another. No node goes
 meanwhile: only who has pushed what is lost can push it again."""
+REBUILDS = 0.15
+"""Part of the others that have journals, and lose the store: all nodes are killed, the
+server starts empty, and the crawl is rebuilt."""
+UNWRITTEN = 0.5
+"""Seconds until a slow disk has what is noted in a journal, and nobody waits for."""
 HEARD = 2.0
 """Seconds after which a node knows that the server was started again."""
 LATE = 4.0
@@ -205,6 +217,47 @@ class Life(NamedTuple):
     until: float
 
 
+class SimJournal(Journal):
+    """Is written in the loop's thread, when somebody waits for it, or soon."""
+
+    def _run(self):
+        """Do nothing in a thread."""
+
+    def _add(self, job, size=0):
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(UNWRITTEN, self._write_all)
+        return super()._add(job, size)
+
+    def durable(self, number=None):
+        self._write_all()
+        return super().durable(number)
+
+    def _write_all(self):
+        if self._waiting:
+            self._write(b"".join(map(_framed, self._take(MAX_BATCH))))
+            self._committed()
+
+    def close(self):
+        self._write_all()
+        self._publish()
+
+
+class Journaled(Features):
+    """A node with a journal in *directory*, if there is one."""
+
+    def __init__(self, directory):
+        self._directory = directory
+
+    async def open(self, node):
+        if self._directory is None:
+            return ()
+        keys, node_id = node.keys, node.config.node_id
+        names = (keys.namespace, keys.crawl_id, node.spider, node_id)
+        journal = SimJournal(self._directory, Header(*names, node.shape, keys.born))
+        node.opened.callback(journal.close)
+        return (journal,)
+
+
 class Engine(Owner):
     """What runs a node: slots, a guard before the wire, a spider that follows links."""
 
@@ -250,6 +303,7 @@ class Engine(Owner):
             self,
             spider="sim",
             concurrency=Concurrency(requests=2 * SLOTS, per_host=SLOTS),
+            features=Journaled(self._trial.journals),
         )
         self._places = QueueAddresses(config)
         try:
@@ -272,7 +326,7 @@ class Engine(Owner):
         url = self._trial.site.url(page)
         place = self._places.of(url, url.encode())
         queue, mark = f"0:{place.queue_key}", seen_hash(url.encode())
-        push = Push(TEST, mark, queue, 0, b"0%d" % page, page)
+        push = Push(TEST, mark, queue, 0, encode({"url": url}, queue), page)
         self.node.outbox.put(place.partition, push)
 
     def adopt(self, page, parent):
@@ -338,7 +392,10 @@ class Engine(Owner):
 
     async def _fetch(self, reservation):
         site, tree = self._trial.site, reservation.delivery
-        page = tree.request if tree.is_adopted else int(reservation.item[1:])
+        page = tree.request
+        if not tree.is_adopted:
+            url = decode(reservation.item, reservation.queue)["url"]
+            page = int(url.rpartition("/")[2])
         life = (self._trial.site.url(page), CLOCK.now)
         self._trial.lives[self.process.name, reservation.key] = life
         await asyncio.sleep(self._draw.choice((0.0, 0.1, 0.5, 2.0)))
@@ -425,8 +482,13 @@ class Trial:
             places = ",".join(f"{name}:1" for name in servers)
             self.url = f"redis+cluster://{places}"
         self.site = Site(draw)
+        self.journals = None
         if not servers:  # what a failover may cost: docs/cluster.md
-            self._choose_local(random.Random(f"{seed} local"))
+            self._losing = random.Random(f"{seed} journal")
+            if self._losing.random() < REBUILDS:
+                self.journals = Path(tempfile.mkdtemp(dir=server.directory))
+            else:  # no journal has what cannot be stored
+                self._choose_local(random.Random(f"{seed} local"))
         self.wire = Wire(draw, draw.choice((0.0, 0.0, 0.003, 0.02)))
         SimStore.wire, SimStore.server = self.wire, server
         self.delay = draw.choice((0.0, 0.3))
@@ -479,6 +541,9 @@ class Trial:
         draw, loop = self._draw, asyncio.get_running_loop()
         for _ in range(draw.randint(2, 3)):
             self.start()
+        if self.journals is not None:
+            await asyncio.sleep(self._losing.uniform(0.2, FAULTS))
+            await self._lose_the_store()
         least = draw.choice((0.0, 0.0, 0.0, MOVES))
         if self.server.owners:
             least = RESTARTS  # what is lost if who pushed it goes too, is lost
@@ -497,6 +562,26 @@ class Trial:
         ):
             await asyncio.sleep(0.5)
         return self._judge()
+
+    async def _lose_the_store(self):
+        """Lose all that the server has, and all nodes; rebuild the crawl, and go on."""
+        if self.is_over() or not any(e._begun for e in self._alive):
+            return
+        # What was done just before may be in no journal.
+        self._note("lose the store", "", CLOCK.now - 2 * UNWRITTEN, CLOCK.now)
+        for engine in self.engines:
+            engine.kill()
+        self.server.restart([])
+        await asyncio.sleep(TTL)
+        store = BlockingStore.from_settings({"REDIS_URL": self.url})
+
+        async def ask(batch, copies):
+            return self.server.execute(batch.commands)
+
+        store._servers.ask = ask
+        Rebuild(store, "sim", "c", [self.journals]).run()
+        self.start()
+        self.start()
 
     async def _break(self, after, lot):
         await asyncio.sleep(after)
@@ -645,6 +730,8 @@ def trial(server, seed):
         ERRORS.take()
         asyncio.set_event_loop(None)
         loop.close()
+        if made.journals is not None:
+            shutil.rmtree(made.journals)
     return wrong, made.happened, made.wire.trace
 
 

@@ -118,7 +118,7 @@ class Server:
         words = [get_binary_path(), "--port", "0", "--unixsocket", str(path)]
         words += ["--save", "", "--dir", str(directory)]
         self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-        self.url = f"unix://{path}"
+        self.directory, self.url = directory, f"unix://{path}"
         self._client = redis.Redis(unix_socket_path=str(path))
         while True:
             with suppress(redis.exceptions.ConnectionError):
