@@ -352,9 +352,8 @@ def beginning_of(response: TextResponse) -> TextResponse:
     """
     if len(response.body) <= MOST_DECODED:
         return response
-    start = type(
-        response
-    )(  # `replace` would ask for the encoding of the whole
+    # Not by `replace`, which would ask for the encoding of the whole.
+    start = type(response)(
         response.url,
         headers=response.headers,
         body=response.body[:MOST_DECODED],

@@ -15,7 +15,10 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def kept_from_children() -> Iterator[None]:
-    """Begin processes that never see these signals, from their first moment on."""
+    """Begin processes that never see these signals, from their first moment on.
+
+    They have to ignore them, too: uvloop unblocks all signals of what it starts.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         yield

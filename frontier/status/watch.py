@@ -7,8 +7,8 @@ who watch. What always holds:
 2.  Each look reads the crawl as a whole, or every `SLOW_S` if it has many nodes;
     partitions and the lengths of queues only as often as `SCANNED_A_SECOND` and
     `QUEUES_A_SECOND` allow, queued URLs of feeds as `URLS_A_SECOND` does, and the rest
-    every `SLOW_S` or `RECRAWL_S`. Only hosts
-    whose queues are in the fullest partitions are asked for.
+    every `SLOW_S` or `RECRAWL_S`. Only hosts whose queues are in the fullest partitions
+    are asked for.
     The first look after the crawl has ended reads everything.
 3.  No keys are searched for, and what is kept is bounded in size.
 """

@@ -23,6 +23,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from frontier.signals import ENDING
 from frontier.watchdog.memory import Memory, Running
 
 if TYPE_CHECKING:
@@ -300,6 +302,8 @@ def _errors() -> type[Exception]:
 
 def main() -> NoReturn:
     """Watch the node that has started this process, until one of them ends."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)  # uvloop has unblocked them
     given = sys.stdin.buffer.readline()
     if not given.endswith(b"\n"):  # the node has ended before it wrote the settings
         sys.exit(0)

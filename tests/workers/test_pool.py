@@ -1,6 +1,7 @@
 """Workers are real processes, and are really killed."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -223,6 +224,18 @@ async def test_workers_alone_ignore_the_signals_that_stop_a_node(pool_of):
     assert await links_of(pool) == ["http://a.example/x"]
     assert (pids(), len(workers)) == (workers, 2)
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {*ENDING}
+
+
+async def test_workers_ignore_signals_that_the_event_loop_has_unblocked(
+    pool, monkeypatch
+):
+    """Uvloop does, in what it starts."""
+    monkeypatch.setattr(pools, "kept_from_children", contextlib.nullcontext)
+    pid = await worker_of(pool)
+    for number in ENDING:
+        os.kill(pid, number)
+    assert await links_of(pool) == ["http://a.example/x"]
+    assert pids() == [pid]
 
 
 NODE = """
