@@ -32,7 +32,7 @@ class Rewritten:
     made: str
     """Where it is now."""
     wanted: str = ""
-    """A digest of all that was to be done with it."""
+    """A digest of all that was to be done with it, and of what the file was."""
     replaced: int = 0
     bytes_before: int = 0
     bytes_after: int = 0

@@ -94,19 +94,22 @@ def perform(todo: Pass, path: Path, out: Path) -> Rewritten:
     mode = mode_of_environment()
     make_directory(out.parent, mode)
     actions = actions_of(todo.actions, os.fspath(path.absolute()))
-    wanted = sha256(json.dumps([todo.reason, actions]).encode()).hexdigest()
+    manifest = stored_manifest(place_of(path, todo.directory))
+    if manifest is None:
+        raise StaleManifest(str(path))
+    is_in_place = out.resolve() == path.resolve()
+    # A file elsewhere is done only if it was made of the same bytes.
+    source = None if is_in_place else (manifest.size, manifest.ends)
+    facts = json.dumps([todo.reason, source, actions])
+    wanted = sha256(facts.encode()).hexdigest()
     with rewriting(out, mode) as new:
         made = note_of(path, todo.directory)
         where = os.fspath(out), wanted
         is_done = (
             made is not None and (made.made, made.wanted) == where and _is_there(made)
         )
-        is_in_place = out.resolve() == path.resolve()
         if made is not None and is_done and (not made.kept or is_in_place):
             return made
-        manifest = stored_manifest(place_of(path, todo.directory))
-        if manifest is None:
-            raise StaleManifest(str(path))
         require_current(manifest)
         if manifest.left_because:
             raise Unwritable(manifest.left_because[0])

@@ -83,6 +83,23 @@ def test_output_of_another_plan_is_not_taken_for_done(before, tmp_path):
     assert "two.warc.gz exists" in reason
 
 
+def test_output_of_a_file_that_has_changed_since_is_not_taken_for_done(
+    before, new_warc, tmp_path
+):
+    """Nothing was to be done with the file, and nothing is."""
+    manifests, out = tmp_path / "manifests", tmp_path / "after"
+    planned(before, manifests)
+    run("apply", manifests, "-o", out)
+    longer = new_warc("one.warc.gz")
+    longer.response("http://a.example/third", 3, b"third")
+    longer.close()
+    planned(before, manifests)
+
+    done = run("apply", manifests, "-o", out, code=ExitCode.INCOMPLETE)
+
+    assert any("one.warc.gz exists" in reason for reason in done["files_left"])
+
+
 def test_originals_directory_is_read_and_never_changed(before, tmp_path):
     """As of crawls that have stored the payload: it is read before a copy goes."""
     (tmp_path / "crawls").mkdir()
