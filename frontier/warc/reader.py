@@ -113,7 +113,7 @@ class Source:
         """The file's name, for errors."""
         self.offset = start
         """The offset of the next byte."""
-        self._blocks = iter(blocks)
+        self._blocks = filter(None, blocks)  # an empty one is not the end
         self._buffer = b""
         self._at = 0
 

@@ -16,6 +16,7 @@ from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.errors import ConfigurationError
 from frontier.postcrawl.plan import PLAN
+from frontier.warc.reader import HEAD_LIMIT
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.warc.judges import records_in
 
@@ -285,6 +286,33 @@ def rows_of(place):
     return pq.read_table(place, partitioning=None).to_pylist()
 
 
+def test_a_body_behind_a_head_that_fills_what_is_kept_of_a_record_is_compared(
+    new_warc, tmp_path
+):
+    """As if the digest had collided."""
+    around = len("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX: \r\n\r\n")
+    headers = {"X": "x" * (HEAD_LIMIT - around)}
+    for name, second in (("one", 1), ("two", 10)):
+        warc = new_warc(f"{name}.warc.gz")
+        warc.response(f"http://{name}.example/", second, PAGE, headers=headers)
+        warc.response(f"http://{name}.example/other", second, OTHER, headers=headers)
+        warc.close()
+    manifests, out = tmp_path / "manifests", tmp_path / "after"
+    run("manifest", tmp_path / "before", "-o", manifests)
+    run("plan", manifests)
+    (part,) = (manifests / PLAN).glob("part=*/*.parquet")  # of the file with copies
+    plan = rows_of(part)
+    wrong, right = plan
+    wrong |= {name: right[name] for name in right if name.startswith("original_")}
+    table = pq.read_table(part, partitioning=None)
+    pq.write_table(table.from_pylist(plan, table.schema), part)
+
+    done = run("apply", manifests, "-o", out, code=ExitCode.INCOMPLETE)
+
+    assert done["replaced"] == 1
+    assert "its payload is not that of" in done["records_left"][0]
+
+
 def test_a_damaged_file_is_named_and_left_out(before, tmp_path):
     third = before / "three.warc.gz"
     third.write_bytes((before / "two.warc.gz").read_bytes()[:-20])
@@ -326,6 +354,20 @@ def test_verify_finds_a_payload_that_is_gone(before, tmp_path):
 
     assert proof["faults"] == 3 + 3  # records of the file, and revisits of them
     assert any("a revisit of nothing" in fault for fault in proof["named"])
+
+
+def test_verify_names_a_record_that_was_not_there_before(before, tmp_path):
+    after = tmp_path / "after"
+    shutil.copytree(before, after)
+    with (after / "one.warc.gz").open("ab") as file:
+        file.write((after / "two.warc.gz").read_bytes())
+
+    proof = run("verify", before, after, code=ExitCode.FAULTY)
+
+    assert proof["faults"] == len(proof["named"]) == 5
+    for fault in proof["named"]:
+        assert fault.startswith("one.warc.gz at byte ")
+        assert fault.endswith(" after: a record that was not there before")
 
 
 def test_a_file_that_is_there_is_not_overwritten(before, tmp_path):

@@ -8,7 +8,8 @@
 WITH before AS (SELECT * FROM records_before JOIN names_before USING (file)),
 after AS (SELECT * FROM records_after JOIN names_after USING (file)),
 pairs AS (
-  SELECT b.name, b.record_offset AS offset_before, a.record_offset AS offset_after,
+  SELECT coalesce(b.name, a.name) AS name, b.record_offset AS offset_before,
+    a.record_offset AS offset_after,
     b.type AS type_before, a.type AS type_after, b.url, b.date,
     b.payload_length, b.body_digest, a.refers_to_url, a.refers_to_date,
     coalesce(b.whole_digest = a.whole_digest, FALSE) AS is_same,
