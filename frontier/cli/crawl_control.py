@@ -54,8 +54,8 @@ def _switched(given: ReportOptions, wanted: Change, done: str) -> Shown:
 
     with given.connected() as store:
         keys = given.keys(store)
-        by = read_crawl(store, keys).controls.paused
         changed, reached = put_into_force(store, keys, wanted)
+        by = read_crawl(store, keys).controls.paused
     text = f"{keys.crawl_id} is {done}{_where(reached)}"
     if not changed:
         text = f"{keys.crawl_id} was not paused"
