@@ -285,7 +285,7 @@ class WarcWriter:
             file.sync()
             sync_directory(self.config.directory)
             if self.config.listing is not None:
-                self._lines = tempfile.TemporaryFile("a+b", dir=self.config.directory)  # noqa: SIM115
+                self._lines = tempfile.TemporaryFile(dir=self.config.directory)  # noqa: SIM115
         except BaseException:
             file.discard()
             raise

@@ -54,8 +54,11 @@ def test_directories_of_a_killed_sort_are_removed(planned):
 
 def test_one_command_works_beside_files_and_leaves_nothing(before):
     path = before / "one.warc.gz"
+    (before / BESIDE).mkdir()
+    (before / BESIDE / "left").touch()  # by one that was killed
     with beside(path) as directory:
         assert directory == before / BESIDE
+        assert not list(directory.iterdir())
         assert directory.stat().st_mode & 0o777 == 0o700
         (directory / "taken").write_text("out")
         with pytest.raises(DirectoryInUse):

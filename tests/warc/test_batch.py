@@ -12,6 +12,7 @@ from frontier.dedupe.digest import digest_of
 from frontier.errors import WriterStopped
 from frontier.model import Original, Outlinks
 from frontier.warc.batch import ArchiveConfig, BatchWriter
+from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.disk_space import Room
 from tests.warc.judges import assert_sound, read_warcio
 from tests.warc.samples import an_exchange, names
@@ -133,9 +134,11 @@ def test_the_counters_add_up(batches, writer, tmp_path):
 
 
 def test_a_failed_sync_is_undone_and_written_again(
-    batches, writer, index, fsyncs, tmp_path, caplog
+    new_batches, new_writer, fsyncs, tmp_path, caplog
 ):
     caplog.set_level(logging.INFO)
+    writer = new_writer(listing=Listing())
+    batches = new_batches(writer)
     (first,) = batches.write([an_exchange(0, b"first")])
     fsyncs.append(OSError(28, "No space left on device"))
     fsyncs.append(OSError(28, "No space left on device"))
@@ -147,6 +150,7 @@ def test_a_failed_sync_is_undone_and_written_again(
     assert stored[1].original is not None
     assert kinds(tmp_path) == ["response", "request"] * 2 + ["revisit", "request"]
     assert_sound(tmp_path / NAME)
+    assert len(beside_of(tmp_path / NAME).read_bytes().splitlines()) == 3
     assert batches.counters.written_bytes == (tmp_path / NAME).stat().st_size
     failures = [r for r in caplog.records if r.levelno == logging.ERROR]
     assert len(failures) == 1

@@ -151,6 +151,16 @@ def test_close_gives_up_what_an_index_that_is_down_would_need(archive, index):
     assert index.originals == {}
 
 
+def test_what_comes_after_close_is_given_up(archive):
+    archive.close()
+    archive.close()  # twice is once
+
+    number, stored = archive.submit(an_exchange())
+    for future in (stored, archive.durable(number)):
+        with pytest.raises(WriterStopped):
+            future.result(0)
+
+
 def test_an_unexpected_error_ends_the_thread_and_fails_every_future(
     archive, index, tmp_path
 ):
