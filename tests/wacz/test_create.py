@@ -226,6 +226,9 @@ def test_open_file_of_a_killed_node_is_skipped_and_sets_the_exit_code(
     assert checked.returncode == 7
     why = f"incomplete: {left.name} was left out when it was made"
     assert checked.stdout == f"{out}: {why}\n"
+    assert commands.run(*words, "--force", "--strict").returncode == 6
+    other = commands.run(*words, "--force", "--crawl", "d-1")
+    assert "is skipped" not in other.stderr
     left.rename(directory / "c.warc.gz")
     assert commands.run(*words, "--force").returncode == 0
     assert commands.run("wacz", "check", out).stdout == f"{out}: sound\n"

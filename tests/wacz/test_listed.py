@@ -124,6 +124,17 @@ def test_unusable_sidecar_note_makes_the_warc_file_be_read(
     assert (made.read, made.missing) == (1, 0)
 
 
+def test_an_index_that_cannot_be_used_costs_no_capture_of_another_file(tmp_path, warc):
+    one, two = warc("one"), warc("two", BODIES[1:2])
+    two = two.rename(two.with_name("two.warc.gz"))
+    beside_of(two).write_bytes(b"none")
+
+    made = create(tmp_path / "both.wacz", [one, two], Options(created=1.0))
+
+    assert (made.read, made.captures, made.pages, made.missing) == (1, 8, 6, 0)
+    assert check(made.path) == []
+
+
 @pytest.mark.parametrize(
     ("said", "title"),
     [
