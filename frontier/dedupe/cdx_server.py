@@ -18,6 +18,7 @@ What always holds:
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import logging
 import re
@@ -238,7 +239,8 @@ class CdxServer:
                 if time.monotonic() > ends:
                     raise NoAnswer(f"its answer takes longer than {self._timeout:g} s")
         if data.startswith(GZIP):  # as from Wayback's servers, whatever they are asked
-            data = inflated(data, lambda: zlib.decompressobj(31), MAX_ANSWER)
+            new = functools.partial(zlib.decompressobj, 31)
+            data = inflated(data, new, MAX_ANSWER, is_joined=True)
         if answer.status == 200:
             return data
         if _NONE.search(data):

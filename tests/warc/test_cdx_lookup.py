@@ -104,6 +104,7 @@ EXPECTED = (URL, DATED, "")
         f'{KEY} {DATE} {{"url": "{URL}", "mime": "text/html", "digest": "{SHA1}"}}\n',
         f"{KEY} {DATE} {URL} text/html 200 {SHA1} 500\n",
         gzip.compress(ndjson().encode(), mtime=0),
+        gzip.compress(b"", mtime=0) + gzip.compress(ndjson().encode(), mtime=0),
         f"{KEY} {DATE} {URL} text/html 200 {SHA1} - - 500 7 a.warc.gz\n",
     ],
 )
