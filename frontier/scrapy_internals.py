@@ -536,7 +536,9 @@ def keep_items(storage: Any) -> None:
         if failure is not None:
             raise failure
 
-    path = Path(storage.path) if isinstance(storage, FileFeedStorage) else None
+    path = None
+    if getattr(type(storage), "open", None) is FileFeedStorage.open:
+        path = Path(storage.path).absolute()  # a subclass may write to another place
     storage.open = lambda spider: FeedFile(lambda: before_open(spider), path)
     storage.store = lambda file: deferred_from_coro(store(file))
 

@@ -7,12 +7,13 @@ import inspect
 import sys
 from pathlib import Path
 
+import pytest
 import scrapy
 from scrapy import signals
-from scrapy.extensions.feedexport import FeedExporter
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.utils.test import get_crawler
 
-from frontier.scrapy_internals import FeedFiles
+from frontier.scrapy_internals import FeedFiles, keep_items
 from tests.harness.cases import each
 
 ROOT = Path(__file__).parents[1]
@@ -172,6 +173,30 @@ def test_items_of_a_feed_to_upload_are_on_disk_before_their_page_is_acked(caplog
     assert feed_files.flush()
     slot, _ = crawler.get_extension(FeedExporter).slots
     assert Path(slot.file.name).read_text() == '{"a": 1}\n'
+
+
+class PartFile(FileFeedStorage):
+    """Writes beside the place where the file is to be."""
+
+    def open(self, spider):
+        return Path(f"{self.path}.part").open("wb")
+
+
+@pytest.mark.parametrize("storage", [FileFeedStorage, PartFile])
+def test_a_feed_is_written_wherever_its_storage_has_opened_it(
+    storage, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    made = storage("a.jsonl")
+    keep_items(made)
+    file = made.open(None)
+    monkeypatch.chdir("/")
+    file.write(b"{}")
+    file.flush()
+    file.raw.close()
+
+    (written,) = tmp_path.iterdir()
+    assert written.read_bytes() == b"{}"
 
 
 def test_without_feed_exports_acks_are_not_delayed():
