@@ -462,6 +462,13 @@ def test_a_missing_binary_is_reported(home, monkeypatch):
         EmbeddedStore.join(home)
 
 
+def test_an_option_that_the_server_refuses_is_reported(home, monkeypatch):
+    monkeypatch.setattr(embedded, "_options", lambda place: ["--port", "rubbish"])
+    with pytest.raises(StoreUnavailable, match="argument couldn't be parsed"):
+        EmbeddedStore.join(home)
+    assert server_is_gone(home)
+
+
 def test_a_file_in_the_directorys_place_is_reported(home):
     home.write_text("")
     with pytest.raises(StoreUnavailable, match="File exists"):
