@@ -155,7 +155,8 @@ def _urls_by_site(
 
     found: Counter[str] = Counter()
     for element in elements():
-        with suppress(CodecError):
+        # What others have put there may be of any form.
+        with suppress(AttributeError, CodecError, LookupError, TypeError):
             queue, item = read_waiting(element)
             if place := decode(item, queue).get("meta", {}).get(ROUND):
                 found[place[0]] += 1

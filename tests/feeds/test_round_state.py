@@ -4,6 +4,8 @@ import pytest
 
 from frontier.feeds import round_state as r
 from frontier.feeds.model import Feed, Site
+from frontier.queue.item import encode
+from frontier.status.schedules import site_views
 from frontier.store.calls import milliseconds
 
 pytestmark = pytest.mark.store
@@ -237,3 +239,16 @@ def test_page_is_tried_by_one_round_a_day_until_it_answers():
     page = r.FailedPage(FEED, FEED).tried_in(5, HOUR)
 
     assert [n for n in (4, 5, 6, 29, 30) if page.is_due(n)] == [5, 30]
+
+
+def test_urls_of_a_site_are_counted_whatever_others_have_queued(driver):
+    driver.update(site())
+    reserved = driver.keys.partition(0).reserved
+    metas = {r.META: ["news", 1]}, {r.META: 5}, {r.META: [[]]}, {r.META: {"a": 1}}, []
+    for number, meta in enumerate(metas):
+        item = encode({"url": FEED, "meta": meta})
+        value = b"5\n0:news.example\n" + item
+        driver.store.call(r.Call.command("HSET", reserved, number, value))
+
+    (view,) = site_views(driver.store, driver.keys, 1, [("news", 0)])
+    assert view.urls == 1
