@@ -146,6 +146,7 @@ def of_cdx(line: bytes) -> Known | None:
     Raises:
         ValueError: The line is wrong.
     """
+    _require_whole(line)
     found = read_line(line)
     if found is None or (not found.digest and b" {" not in line):
         return None  # a line about the index; or of CDX, where some have no digest
@@ -160,6 +161,7 @@ def of_log(line: bytes) -> Known | None:
     Raises:
         ValueError: The line is wrong.
     """
+    _require_whole(line)
     # The last of the 12 columns is free text that may have spaces.
     fields = line.decode("utf-8", "replace").split(None, 11)
     if len(fields) < 10:
@@ -198,6 +200,11 @@ def _known(found: Capture) -> Known | None:
     return _indexed(found.digest, date, found.url, found.length, revisit=is_revisit)
 
 
+def _require_whole(line: bytes) -> None:
+    if len(line) >= LINE_LIMIT:
+        raise ValueError("it is too long")
+
+
 def _indexed(digest: str, date: str, url: str, size: int, *, revisit: bool) -> Known:
     if not is_date(date):
         raise ValueError(f"{date[:20]!r} is not a date of 14 or 17 digits")
@@ -229,18 +236,22 @@ def _of_wacz(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of *file*, inflated if it is compressed; of one too long, its parts."""
+    """The lines of *file*, inflated if it is compressed; of one too long, the start.
+
+    The rest of it could be read as a line that somebody has forged.
+    """
     is_packed = file.read(2) == GZIP
     file.seek(0)
     text: Any = file
     if is_packed:
         text = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
-    total = 0
+    total, is_begun = 0, False
     while line := text.readline(LINE_LIMIT):
         total += len(line)
         if is_packed:
             require_ratio(total, file.tell())
-        if line := line.rstrip(b"\r\n"):
+        is_rest, is_begun = is_begun, not line.endswith(b"\n")
+        if not is_rest and (line := line.rstrip(b"\r\n")):
             yield line
 
 

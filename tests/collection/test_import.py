@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from fastwarc import ArchiveIterator
 
+from frontier.cdx.lines import LINE_LIMIT
 from frontier.cli import app
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.digest_index import decode
@@ -115,6 +116,19 @@ def test_an_import_leaves_what_browsertrix_leaves_key_for_key(index, manifest, c
             },
         }
     )
+
+
+def test_the_rest_of_a_line_that_is_too_long_is_no_line(index, tmp_path):
+    forged = f"com,other)/ 20200102030405 http://other.example/ - 200 {digest(9)} "
+    begin = f'{line(1)[:-1]}, "x": "'
+    long = f'{begin}{"x" * (LINE_LIMIT - len(begin))}{forged} - - 500 7 a.warc.gz "}}'
+    wacz = make_wacz(tmp_path / "a.wacz", [long, line(2)])
+
+    done = index.put(wacz)
+
+    (wrong,) = done.wrong
+    assert "line 1: it is too long" in wrong
+    assert index.hash(index.keys.alldupes) == {digest(2): str(wacz)}
 
 
 @pytest.mark.parametrize("compressed", [True, False])
