@@ -155,7 +155,9 @@ def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
 def test_nodes_of_a_closed_terminal_finish_what_is_in_flight(frontier, tmp_path, site):
     site.delay, site.host_delays[1] = 0.2, HELD
     (tmp_path / "seeds.txt").write_text("\n".join(site.seeds))
-    command = [sys.executable, "-m", "frontier", "crawl", "run", "--seeds", "seeds.txt"]
+    # Else what nohup ignores would be ignored here, too.
+    command = ["env", "--default-signal=HUP", sys.executable, "-m", "frontier"]
+    command += ["crawl", "run", "--seeds", "seeds.txt"]
 
     def states():
         seen = json.loads(frontier("crawl", "status", "--json").stdout)
