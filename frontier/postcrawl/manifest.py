@@ -141,8 +141,10 @@ class Manifest:
     @property
     def without_date(self) -> list[str]:
         """A line about the captures without a date, if there are any."""
+        if not self.undated:
+            return []
         said = f"{self.file}: captures without a UTC date to the second: "
-        return [f"{said}{self.undated:,}, as at {self.undated_first}"][: self.undated]
+        return [f"{said}{self.undated:,}, as at {self.undated_first}"]
 
     def is_of(self, other: Manifest) -> bool:
         """Whether both describe the same bytes, read with the same options."""

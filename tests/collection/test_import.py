@@ -160,6 +160,19 @@ def test_file_name_imported_by_another_crawl_is_refused(index, tmp_path):
     assert index.run("import", paths[0], "--crawl", "a")[0] == 0
 
 
+def test_of_two_files_of_one_name_the_second_is_left_out(index, tmp_path):
+    paths = []
+    for place in "ab":
+        (tmp_path / place).mkdir()
+        paths.append(make_wacz(tmp_path / place / "site.wacz", [line(place)]))
+
+    done = index.put(*paths, crawl_id="c")
+
+    (reason,) = done.broken
+    assert "a second 'site.wacz'" in reason
+    assert index.hash(index.keys.alldupes) == {digest("a"): "c"}
+
+
 def test_revisit_size_is_counted_once_its_original_is_imported(index, tmp_path):
     """Whatever label its digest has, and wherever it stands in its file."""
     early = revisit(1, of=5, label="sha256:")
