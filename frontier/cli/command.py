@@ -42,6 +42,8 @@ STORE = "Store"
 STORE_DIR = Path(".frontier")
 WARC_DIR = Path("warcs")
 NAMESPACE = "frontier"
+ANSWER_TIME = 10.0
+"""Seconds that a server has to answer a command, unless its settings give others."""
 CRAWL_ID, OPTIONAL_ID = "CRAWL_ID", "[CRAWL_ID]"
 
 
@@ -479,7 +481,7 @@ def connected(
 
     settings = {"REDIS_URL": server} if isinstance(server, str) else server
     if given(settings):
-        store = BlockingStore.from_settings(settings)
+        store = BlockingStore.from_settings(settings, ANSWER_TIME)
         try:
             yield store
         finally:
@@ -489,7 +491,8 @@ def connected(
         raise NoStore(str(store_dir.absolute()))
     embedded = EmbeddedStore.join(store_dir)
     try:
-        store = BlockingStore.from_settings({"REDIS_URL": embedded.url})
+        address = {"REDIS_URL": embedded.url}
+        store = BlockingStore.from_settings(address, ANSWER_TIME)
         try:
             yield store
         finally:

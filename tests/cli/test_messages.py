@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import socketserver
 import subprocess
 import sys
@@ -39,6 +40,15 @@ def web_server():
         yield f"redis://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
         thread.join()
+
+
+def test_a_server_that_says_nothing_is_reported():
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"redis://127.0.0.1:{mute.getsockname()[1]}"
+        done = run("crawl", "list", "--redis-url", url)
+
+    assert done.returncode == 3
+    assert "does not answer" in one_line(done)
 
 
 def test_server_other_than_redis_is_reported(web_server):
