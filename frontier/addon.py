@@ -105,7 +105,7 @@ class Addon:
 
         Raises:
             ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong, or one of
-                Scrapy's cannot work with the frontier.
+                Scrapy's cannot work with the frontier, or names what cannot be loaded.
             NotConfigured: ``FRONTIER_ENABLED`` is false, or no crawl is to begin.
         """
         command = developing()
@@ -125,6 +125,7 @@ class Addon:
             session = session_of(self._crawler)
             session.took_over = took_over
             for setting, cls, place in MIDDLEWARES:
+                _require_loadable(settings, setting)
                 settings.setdefault_in_component_priority_dict(setting, cls, place)
                 chosen = settings.getdict(setting).items()
                 if None in [its for name, its in chosen if load_object(name) is cls]:
@@ -147,6 +148,17 @@ class Addon:
             from frontier.seeds.redis_feed import release
 
             release(self._crawler, self._crawler.spider)
+
+
+def _require_loadable(settings: BaseSettings, name: str) -> None:
+    """Raise if a class in the setting *name* cannot be imported."""
+    for path in settings.getdict(name):
+        try:
+            load_object(path)
+        except Exception as error:  # the project's own code may raise anything
+            raise ConfigurationError(
+                f"{name}: {path} cannot be loaded: {type(error).__name__}: {error}"
+            ) from error
 
 
 def _take_downloads(settings: BaseSettings, config: Config) -> None:

@@ -38,11 +38,13 @@ from frontier.cli.warc_remove import remove, restore
 from frontier.errors import BadWarc, ConfigurationError, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from frontier.warc.captures import Listed
 
 T = TypeVar("T")
+ENDINGS = (".warc.gz", ".warc")
+"""Endings of names of files that are read when a directory is given."""
 
 
 @options
@@ -66,7 +68,14 @@ def list_all(how: ListOptions) -> None:
 
     wanted = Wanted(how.url, statuses_named(how.status), how.mime.lower())
     wrong: list[Path] = []
-    paths = _files_in(how.given, wrong)
+    unclosed: list[str] = []
+    paths = _files_in(how.given, wrong, unclosed.append)
+    for line in unclosed:
+        say(line)
+    if not (paths or wrong or unclosed):
+        places = ", ".join(map(str, how.given))
+        missing = f"no WARC files ({', '.join(ENDINGS)}) in {places}"
+        end_with([missing], ExitCode.FAULTY)
     separator = ""
     if how.as_json:
         begin_object()
@@ -215,7 +224,9 @@ def _there(paths: list[Path]) -> list[Path]:
     return paths
 
 
-def _files_in(given: list[Path], wrong: list[Path]) -> list[Path]:
+def _files_in(
+    given: list[Path], wrong: list[Path], unclosed: Callable[[str], None] = say
+) -> list[Path]:
     """*given* files, and those below *given* directories."""
     from frontier.postcrawl.files import files_in
 
@@ -223,7 +234,7 @@ def _files_in(given: list[Path], wrong: list[Path]) -> list[Path]:
         complain(text)
         wrong.append(Path())
 
-    return files_in(_there(given), say, failed, say, (".warc.gz", ".warc"))
+    return files_in(_there(given), say, failed, unclosed, ENDINGS)
 
 
 def _told(path: Path, error: Exception) -> str:

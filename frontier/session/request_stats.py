@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.stats import get_header_size, get_status_size
 
-from frontier.errors import ConfigurationError
 from frontier.node.crawl_limits import Limits, Spending
 from frontier.node.ends import LIMITS, TIME
 from frontier.queue.due import META as DUE_META
@@ -141,15 +140,11 @@ def within(names: Iterable[str], room: int = MAX_NAMES) -> list[str]:
 
 
 def limits_of(settings: BaseSettings, config: Config) -> Limits:
-    """The limits of the crawl in *settings* and *config*.
-
-    Raises:
-        ConfigurationError: One of Scrapy's is not a number.
-    """
+    """The limits of the crawl in *settings* and *config*."""
     found = {}
     for name in ("pages", "items", "errors"):
-        found[name] = int(_number(settings.getint, LIMITS[name].setting))
-    seconds = _number(settings.getfloat, LIMITS[TIME].setting)
+        found[name] = max(0, settings.getint(LIMITS[name].setting))
+    seconds = max(0.0, settings.getfloat(LIMITS[TIME].setting))
     return Limits(**found, bytes=config.crawl_max_bytes, seconds=seconds)
 
 
@@ -157,13 +152,6 @@ def size_of(response: Response) -> int:
     """The bytes of *response* as it came, as Scrapy's stats count them."""
     head = get_header_size(response.headers) + get_status_size(response.status) + 4
     return getattr(response, "archived_bytes", len(response.body)) + head
-
-
-def _number(get: Callable[[str], float], name: str) -> float:
-    try:
-        return max(0, get(name))
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{name}: {error}") from None
 
 
 class Counts:

@@ -38,6 +38,32 @@ LEAST_SECONDS = 0.001
 """The least seconds of a setting that is a time, and not 0."""
 MOST_SECONDS = 2 * 366 * 86_400.0
 """The most seconds for which anything waits until it is due."""
+SCRAPYS: dict[str, parsers.Parser] = {
+    "CLOSESPIDER_ERRORCOUNT": int,
+    "CLOSESPIDER_ITEMCOUNT": int,
+    "CLOSESPIDER_PAGECOUNT": int,
+    "CLOSESPIDER_TIMEOUT": float,
+    "CONCURRENT_ITEMS": int,
+    "CONCURRENT_REQUESTS": int,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": int,
+    "DEPTH_LIMIT": int,
+    "DEPTH_STATS_VERBOSE": parsers.scrapys_boolean,
+    "DOWNLOAD_DELAY": float,
+    "DOWNLOAD_MAXSIZE": int,
+    "DUPEFILTER_DEBUG": parsers.scrapys_boolean,
+    "REDIS_START_URLS_AS_SET": parsers.scrapys_boolean,
+    "REDIS_START_URLS_AS_ZSET": parsers.scrapys_boolean,
+    "REDIS_START_URLS_BATCH_SIZE": int,
+    "RETRY_ENABLED": parsers.scrapys_boolean,
+    "RETRY_PRIORITY_ADJUST": int,
+    "RETRY_TIMES": int,
+    "SCHEDULER_PERSIST": parsers.scrapys_boolean,
+    "TWISTED_REACTOR_ENABLED": parsers.scrapys_boolean,
+}
+"""Settings of Scrapy and scrapy-redis that a node reads, and which values they take.
+
+A wrong one would end the node later, with an error that does not name it.
+"""
 _HERITRIX = {
     "digest": "sha1",
     "revisit_match": "digest",
@@ -560,8 +586,12 @@ class Config:
         """Return the configuration in *settings*, a mapping of all settings.
 
         Raises:
-            ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong.
+            ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong, or one of
+                `SCRAPYS` is wrong.
         """
+        for name, parser in SCRAPYS.items():
+            if name in settings:
+                _parse(parser, name, settings[name])
         values = _parsed(settings, {PREFIX + f.name.upper(): f for f in fields(cls)})
         values = {**REVISIT_PRESETS.get(values.get("revisit_preset", ""), {}), **values}
         if not values.get("node_id"):
@@ -603,15 +633,16 @@ def _parsed(
             if is_near or name.startswith(PREFIX):
                 raise ConfigurationError(_unknown(name, list(by_name)))
             continue
-        value = settings[name]
-        try:
-            parsed = by_name[name].metadata["parser"](value)
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"{name} = {parsers.shown(value)}: {error}"
-            ) from None
-        values[by_name[name].name] = parsed
+        parser = by_name[name].metadata["parser"]
+        values[by_name[name].name] = _parse(parser, name, settings[name])
     return values
+
+
+def _parse(parser: parsers.Parser, name: str, value: Any) -> Any:
+    try:
+        return parser(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{name} = {parsers.shown(value)}: {error}") from None
 
 
 def _require_fit(config: Config) -> None:

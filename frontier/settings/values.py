@@ -76,6 +76,15 @@ def boolean(value: Any) -> bool:
     raise ValueError("must be True or False")
 
 
+def scrapys_boolean(value: Any) -> bool:
+    """True or False, as `Settings.getbool` of Scrapy takes them."""
+    words = {"True": True, "true": True, "False": False, "false": False}
+    try:
+        return words[value] if value in words else bool(int(value))
+    except ValueError:
+        raise ValueError("must be True or False") from None
+
+
 def whole(least: int, most: int) -> Parser:
     """A parser of whole numbers from *least* to *most*."""
 

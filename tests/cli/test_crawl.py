@@ -41,6 +41,7 @@ def site(tmp_path):
         (["--seeds", "http://h/", "-s", "FRONTIER_PARTITION=1"], "FRONTIER_PARTITIONS"),
         (["--seeds", "http://h/", "-s", "FRONTIER_BLOOM_CAPACITY=0"], "CAPACITY"),
         (["--seeds", "http://h/", "-s", "FRONTIER_NODE_ID=x"], "FRONTIER_NODE_ID"),
+        (["--seeds", "http://h/", "-s", "DEPTH_LIMIT=x"], "DEPTH_LIMIT = 'x': "),
         (["--seeds", "http://h/", "-s", "nonsense"], "NAME=VALUE"),
         (
             ["--seeds", "http://h/", *recrawled_by("no-such.toml")],
@@ -143,7 +144,7 @@ def test_a_run_says_at_once_that_its_nodes_wait_for_the_store(frontier):
 def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
     done = frontier(
         "crawl", "run", "--nodes", "1", "--seeds", site.seeds[0],
-        "-s", "CONCURRENT_REQUESTS=many",
+        "-s", "DOWNLOAD_TIMEOUT=many",
     )  # fmt: skip
 
     assert done.returncode == 1

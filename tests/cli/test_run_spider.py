@@ -191,6 +191,12 @@ def test_nodes_and_report_are_of_the_server_that_is_named(
         (["--spider", "walk", "-s", "ADDONS={}"], "ADDONS = "),
         (["--spider", "walk", "-s", "FRONTIER_PARTITIONS=x"], "must be a whole number"),
         (["--spider", "walk", "-s", "SPIDER_MODULES=gone"], "gone"),
+        (["--spider", "walk", "-s", "DOWNLOAD_DELAY=fast"], "DOWNLOAD_DELAY = 'fast'"),
+        (["--spider", "walk", "-s", "RETRY_ENABLED=often"], "RETRY_ENABLED = 'often'"),
+        (
+            ["--spider", "walk", "-s", 'DOWNLOADER_MIDDLEWARES={"mine.gone.M": 5}'],
+            "DOWNLOADER_MIDDLEWARES: mine.gone.M cannot be loaded: ModuleNotFoundError",
+        ),
     ],
 )
 def test_invalid_run_argument_is_reported_before_anything_starts(
