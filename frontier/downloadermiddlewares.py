@@ -25,6 +25,7 @@ from frontier.download.hops import Hops
 from frontier.download.origin import Answering
 from frontier.download.outcomes import (
     AddressRefused,
+    Excluded,
     LeaseGone,
     SeenBefore,
     kind_of_status,
@@ -318,7 +319,9 @@ def _told(request: Request, exchange: Exchange) -> Exchange:
 
 
 def _refused(error: Exception) -> tuple[str, ...]:
-    """Our annotation of the kind of an address that was refused."""
+    """Our annotation of why a request was refused: an exclusion, or its address."""
+    if isinstance(error, Excluded):
+        return ("excluded",)
     return (f"address:{error.kind}",) if isinstance(error, AddressRefused) else ()
 
 

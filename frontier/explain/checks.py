@@ -94,7 +94,7 @@ RANKS = (
     "given_up",
 )
 """Reasons, lowest rank first; those of the log, in `FAILURES`, rank as `FAILED`."""
-FAILED = RANKS.index("excluded") + 0.5
+FAILED = RANKS.index("excluded") - 0.5
 REASONS = {*RANKS, *(reason for reason, _ in FAILURES.values())}
 UNSURE = RANKS.index("host_quota")
 """The highest rank of answers that rest on nothing having been recorded."""
@@ -255,7 +255,7 @@ def _gaps(k: Known, best: Finding) -> Iterator[Gap]:
         is_code = k.store.crawl.nodes.own and not k.store.crawl.settings.get(SCOPE)
         if is_code:
             how = "look into its allowed_domains, rules and callbacks"
-        yield Gap(f"scope: {scope}", how, decides=not is_code)
+        yield Gap(f"scope: {scope}", how, decides=True)
     if not (k.store.crawl.nodes.own or k.store.crawl.settings):
         what = "traps: no node has told the crawl's limits on traps"
         yield Gap(what, "ask while a node runs", decides=True)
@@ -301,6 +301,8 @@ def _exclusion(k: Known) -> Iterator[Finding]:
     option = "" if rule.kind == "host" else f"--{rule.kind} "
     value = shlex.quote(printable(rule.value))
     how = f"frontier crawl exclude {option}{value} --remove --crawl {k.crawl_id}"
+    if k.store.crawl.view.state != "open":
+        how = f"{k.again()}, which begins without exclusions"
     answer = f"It was not fetched: an operator has excluded {rule}."
     yield Finding("exclusion", text, STORE, "excluded", answer, how)
 
@@ -384,8 +386,10 @@ def _discovery(k: Known) -> Iterator[Finding]:
     if k.logs.entries:
         first = k.logs.entries[0]
         via, hops, seed, source = first.via, first.hops, first.seed, first.source
+        is_known = bool(seed)
     elif place is not None and place.origin is not None:
         (via, hops, seed), source = place.origin, place.key
+        is_known = True
     else:
         return
     if via:
@@ -394,6 +398,8 @@ def _discovery(k: Known) -> Iterator[Finding]:
     else:
         is_rules = hops == "P"
         text = "no page: it was fetched for its rules" if is_rules else "it is a seed"
+        if not is_known:
+            text = "not known: the spider, or a pipeline, fetched it past the queue"
         yield Finding("found on", text, source)
 
 
@@ -470,7 +476,10 @@ def _of_nothing(k: Known) -> Iterator[Finding]:
         text = "It is not queued, and the crawl does not store what it has seen."
     else:
         when = " so far" if k.store.crawl.view.state == "open" else ""
-        text = f"It was not found{when}: no page that was fetched led to it."
+        text = (
+            f"It was not found{when}: no page that the frontier saw led to it, or the "
+            "spider's own filter (allowed_domains) dropped it."
+        )
     yield Finding("queued", "nowhere in its partition", STORE, reason, text, how)
 
 

@@ -70,7 +70,7 @@ _ROWS = (
     (
         "requests_refused_total",
         "refused",
-        "Requests that were not sent: out of scope, or to addresses not allowed.",
+        "Requests not sent: out of scope, excluded, or to addresses not allowed.",
     ),
     (
         "inbox_requests",

@@ -303,7 +303,7 @@ class Figures:
     forbidden: int = _sum()
     """Requests that were not sent because robots.txt does not allow them."""
     refused: int = _sum()
-    """Requests that were not sent: out of scope, or to addresses not allowed."""
+    """Requests not sent: out of scope, excluded, or to addresses not allowed."""
     excluded: int = _sum()
     """Links, and queued requests, that were dropped: an operator excluded them."""
     trapped: int = _sum()

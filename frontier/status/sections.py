@@ -476,7 +476,10 @@ def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
             "links and queued requests dropped: an operator excluded them",
         ),
         (totals.forbidden, "of them disallowed by robots.txt"),
-        (totals.refused, "of them not sent: out of scope, or to addresses not allowed"),
+        (
+            totals.refused,
+            "of them not sent: out of scope, excluded, or to addresses not allowed",
+        ),
         (
             totals.given_up,
             "of them not sent: their hosts did not answer again and again",
@@ -507,7 +510,7 @@ def _unfetched(crawl: CrawlSnapshot) -> str:
         for count, what in (
             (queue.dead, "given up"),
             (totals.forbidden, "disallowed by robots.txt"),
-            (totals.refused, "out of scope or at addresses not allowed"),
+            (totals.refused, "out of scope, excluded, or at addresses not allowed"),
             (queue.skipped, "of hosts that had their quota"),
         )
         if count

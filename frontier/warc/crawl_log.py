@@ -57,7 +57,9 @@ def line_of(given: Exchange | Attempt, stored: Stored | None = None) -> bytes:
         began = f"{digits(warc_date(x.started))[:17]}+{duration_ms}"
     hops, via, seed = "", "", ""
     if x.found:
-        hops, via, seed = x.found.hops or "", x.found.via, x.found.seed or x.url
+        hops, via, seed = x.found.hops or "", x.found.via, x.found.seed
+        if not seed and x.found.hops is not None:
+            seed = x.url
     words = [
         f"{warc_date(x.ended)[:23]}Z",
         f"{x.status:>5}",

@@ -29,6 +29,22 @@ class AskedSpider(SiteSpider):
             yield request
         yield scrapy.Request(self.later, meta={"frontier_due": 3600})
 """
+SPIDER_OF_ITS_OWN = """
+import scrapy
+from scrapy.http.request import NO_CALLBACK
+
+
+class OwnSpider(scrapy.Spider):
+    name = "own"
+    start_urls = ["{home}"]
+    allowed_domains = ["127.0.0.1"]
+
+    async def parse(self, response):
+        media = scrapy.Request("{media}", callback=NO_CALLBACK)
+        await self.crawler.engine.download_async(media)
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+"""
 SETTINGS = """
 ROBOTSTXT_OBEY = True
 FRONTIER_HOST_MAX_PAGES = 12
@@ -67,10 +83,12 @@ class Sites:
         self.busy = RawSite({"/": page("/busy"), "/busy": busy}, address="127.0.0.74")
         oops = answer(status="500 Oops")
         self.broken = RawSite({"/robots.txt": oops}, address="127.0.0.75")
+        pages = {"/robots.txt": self._late, "/": page()}
+        self.held = RawSite(pages, address="127.0.0.77")
         many = [f"/{number}" for number in range(40)]
         pages = {"/": page(*many), **dict.fromkeys(many, page())}
         self.large = RawSite(pages, address="127.0.0.76")
-        self.all = (self.main, self.slow, self.busy, self.broken, self.large)
+        self.all = (self.main, self.slow, self.busy, self.broken, self.large, self.held)
         self.seeds = [*(site.url("/") for site in self.all), METADATA]
 
     def _late(self, connection):
@@ -157,6 +175,7 @@ def has_come_to_a_stand(cluster, sites):
         (sites.main.url("/gone"), "404"),
         (sites.main.url("/copy"), "200"),
         (sites.main.url("/left-out"), "200"),
+        (sites.held.url("/"), "-5000"),
         (sites.main.url("/private/x"), "-9998"),
         (sites.other.url("/landing"), "-5000"),
         (sites.busy.url("/busy"), "429"),
@@ -186,7 +205,9 @@ def test_each_url_has_the_reason_that_it_has(cluster, sites, project):
     cluster.join()
     main, slow = sites.main, sites.slow
     prefix = main.url("/secret/")
-    done = cluster.do("crawl", "exclude", "--prefix", prefix, "--yes")
+    until(lambda: sites.held.requests, "a request that waits for robots.txt")
+    for excluded in (prefix, sites.held.url("/")):
+        done = cluster.do("crawl", "exclude", "--prefix", excluded, "--yes")
     sites.excluded.set()
     until(lambda: has_come_to_a_stand(cluster, sites), "all that can happen")
     ask = Asking(cluster, project)
@@ -221,7 +242,8 @@ def test_each_url_has_the_reason_that_it_has(cluster, sites, project):
         main.url("/private/x"): ("robots", "robots.txt forbids it"),
         main.url("/a/a/a/a"): ("trap", "its path repeats itself"),
         main.url("/secret/x"): ("excluded", prefix),
-        main.url("/never-linked"): ("not_found", "no page that was fetched led to it"),
+        sites.held.url("/"): ("excluded", "--remove --crawl asked-1"),
+        main.url("/never-linked"): ("not_found", "no page that the frontier saw led"),
         METADATA: ("address", "it leads to a metadata address"),
         sites.busy.url("/busy"): ("host_left_alone", "it said 429"),
         sites.broken.url("/"): ("given_up", "robots.txt of its host cannot be fetched"),
@@ -244,6 +266,31 @@ def test_each_url_has_the_reason_that_it_has(cluster, sites, project):
     assert ask.reason(last) == "no_node"
     assert cluster.ask("crawl", "end", "--crawl", "asked-1", "--yes").returncode == 0
     assert ask.reason(last) == "crawl_ended"
+    for url in (main.url("/secret/x"), sites.held.url("/")):
+        found = ask(url)
+        assert found["reason"] == "excluded"
+        assert found["next"].startswith("make it a seed of the next crawl")
+
+
+def test_what_a_spider_drops_or_fetches_by_itself_is_not_known_for_sure(
+    cluster, tmp_path
+):
+    site = RawSite({"/": page("http://127.0.0.78/dropped"), "/media": page()})
+    spider = SPIDER_OF_ITS_OWN.format(home=site.url("/"), media=site.url("/media"))
+    cwd = scrapy_project(tmp_path / "project", spider)
+    cluster.start("node-1", spider="own", cwd=cwd)
+    assert cluster.wait("node-1") == [0]
+    site.close()
+    ask = Asking(cluster, cwd)
+    words = ("--crawl", "own-1", "--warcs", ask.warcs)
+
+    dropped = ask("http://127.0.0.78/dropped", *words)
+    media = ask(site.url("/media"), *words)
+
+    assert (dropped["reason"], dropped["sure"]) == ("not_found", False)
+    assert "allowed_domains" in dropped["answer"]
+    assert media["reason"] == "fetched"
+    assert "it is a seed" not in text_of(media, "found on")[0]
 
 
 def test_files_of_an_earlier_crawl_of_the_same_name_say_nothing_of_this(

@@ -90,8 +90,8 @@ def test_crawl_with_only_disallowed_or_out_of_scope_pages_fails(cluster, sites):
     # The third is where the redirect leads.
     assert "has ended without one page: of 3 requests" in cluster.text_of("node-1")
     report = cluster.ask("crawl", "status").stdout
-    told = "3 requests, 1 disallowed by robots.txt, 1 out of scope or at addresses"
-    assert f"It has fetched nothing: {told} not allowed" in report
+    told = "3 requests, 1 disallowed by robots.txt, 1 out of scope, excluded"
+    assert f"It has fetched nothing: {told}, or at addresses not allowed" in report
     # It is closed: who starts again when the rules have changed gets a new crawl.
     site.pages["/robots.txt"] = answer()
     start(cluster, site.url("/"), nodes=["node-2"])
