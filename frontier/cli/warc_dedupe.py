@@ -266,15 +266,15 @@ def verify(how: VerifyOptions) -> Shown:
     """Prove that AFTER has every capture of BEFORE, byte for byte.
 
     Reads all files of both. A record must be unchanged, or a revisit of the same bytes,
-    which must be in AFTER or --originals, or a revisit that has its payload again.
+    which must be in AFTER or --originals, or a revisit that has its payload again. In
+    which file and directory it is does not matter.
     """
     trouble = Trouble()
     from frontier.postcrawl.manifest import Options
     from frontier.postcrawl.verify import compare
     from frontier.warc.remote_files import path_of
 
-    roots = path_of(how.before), path_of(how.after)
-    paths = files_given([how.before], trouble, without=roots[1])
+    paths = files_given([how.before], trouble, without=path_of(how.after))
     made = files_given([how.after], trouble)
     trouble.require_closed(how)
     with TemporaryDirectory(prefix="frontier-verify-") as name:
@@ -284,15 +284,18 @@ def verify(how: VerifyOptions) -> Shown:
             _manifests(some, scratch / side, how, trouble, options)
             for side, some in (("0", paths), ("1", made), ("2", further))
         )
-        done = compare(first, second, third, scratch, roots)
+        done = compare(first, second, third, scratch)
     for fault in done.named:
         complain(fault)
+    if unnamed := done.faults - len(done.named):
+        say(f"and {unnamed:,} more")
     rows = {
         "records": done.records,
         "as before": done.identical,
         "the same, with other headers": done.anew or None,
         "now revisits": f"{done.revisits:,} of the same {done.payload_bytes:,} bytes",
         "responses again": done.restored or None,
+        "only in AFTER": done.further or None,
         "faults": done.faults,
     }
     code = ExitCode.FAULTY if done.faults else ExitCode.OK

@@ -3,7 +3,9 @@
 What always holds:
 
 1.  Nothing is taken from a plan or an earlier manifest: both sides are read in full.
-2.  A file of BEFORE that is not in AFTER, or has other records there, is a fault.
+2.  A record of BEFORE that is nowhere in AFTER is a fault. So is a further record in a
+    file of AFTER that has records of BEFORE. That a file has moved is none.
+3.  If BEFORE has a record several times, as in copies of a file, AFTER must, too.
 
 Each record of BEFORE is in AFTER byte for byte, or with other headers around the same
 block (as `frontier.postcrawl.restore` makes it), or is a response that is a revisit
@@ -16,7 +18,6 @@ payload of the digest that the revisit states.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +33,7 @@ SUMS = """
 SELECT count(offset_before), count_if(is_sound AND became = 'identical'),
   count_if(is_sound AND became = 'anew'), count_if(is_sound AND became = 'revisits'),
   coalesce(sum(CASE WHEN is_sound AND became = 'revisits' THEN payload_length END), 0),
-  count_if(is_sound AND became = 'restored'), count(fault)
+  count_if(is_sound AND became = 'restored'), count_if(became = 'further'), count(fault)
 FROM (SELECT *, fault IS NULL AS is_sound FROM verified) AS each_one
 """
 FAULTS = f"""
@@ -42,6 +43,18 @@ FROM verified WHERE fault IS NOT NULL
 ORDER BY name, offset_before, offset_after LIMIT {NAMED}
 """  # noqa: S608 - ours
 """A record that was not there before has no *offset_before*."""
+KEYS = ("name, seq, record", "record", "capture", "name, seq")
+"""What records are matched by, one after the other: the same record at its place, then
+anywhere, then the same capture under another id, as revisits have. What is left is
+matched by its place alone."""
+NONE = """
+SELECT name, seq, name AS name_after, seq AS seq_after FROM before LIMIT 0
+"""
+SIDE = """
+SELECT * EXCLUDE (cdxj), concat_ws(' ', record_id, url, date) AS record,
+  concat_ws(' ', url, date, head_digest) AS capture
+FROM records JOIN names USING (file)
+"""
 
 
 @dataclass(slots=True)
@@ -58,6 +71,8 @@ class Verified:
     """The payload bytes of those revisits."""
     restored: int
     """Revisits that are responses now, with the payload that they stated."""
+    further: int
+    """Records of files of AFTER that have none of BEFORE."""
     faults: int
     named: list[str] = field(default_factory=list)
 
@@ -67,37 +82,26 @@ def compare(
     after: Sequence[Path],
     originals: Sequence[Path],
     at: Path,
-    roots: tuple[Path, Path],
 ) -> Verified:
     """Compare the manifests *before* with those *after*, which have all digests.
 
     Revisits may also be of captures in *originals*, which are compared with nothing.
-    Files of the two sides are matched by their names below *roots*, which were given,
-    or below the directory that all files of a side share (as in `outs_of`): whichever
-    gives more names that both sides have. *at* is where sorting is done on disk.
+    Files are named below the directory that all files of a side share. *at* is where
+    sorting is done on disk.
     """
     with duckdb_engine(at) as engine:
-        sides = [
-            [m.file for m in map(stored_manifest, places) if m]
-            for places in (before, after)
-        ]
-        first, second = map(_names, sides, roots)
-        both = [(one, other) for other in second for one in first]
-        names = max(both, key=lambda pair: len(set(pair[0]) & set(pair[1])))
-        tables = zip(("before", "after"), (before, after), sides, names, strict=True)
-        for side, places, files, of in tables:
-            engine.table(f"names_{side}", texts(file=files, name=of))
-            engine.view(f"records_{side}", places)
+        for side, places in (("before", before), ("after", after)):
+            files = [m.file for m in map(stored_manifest, places) if m]
+            names = map(str, below_shared([path_of(file) for file in files]))
+            engine.table("names", texts(file=files, name=names))
+            engine.view("records", places)
+            engine.keep(side, SIDE)
         engine.view("captures", [*after, *originals])
+        engine.keep("matched", NONE)
+        for key in KEYS:
+            engine.keep("matched", query("match").replace("$key", key))
         engine.keep("verified", query("verify"))
         (sums,) = engine.rows(SUMS)
         done = Verified(*sums)
         done.named = [text for (text,) in engine.rows(FAULTS)]
     return done
-
-
-def _names(files: Sequence[str], root: Path) -> tuple[list[str], list[str]]:
-    """The names of *files* below *root*, and below the directory that they share."""
-    top = os.fspath(root.absolute()).rstrip("/") + "/"
-    shared = below_shared([path_of(file) for file in files])
-    return [file.removeprefix(top) for file in files], list(map(str, shared))

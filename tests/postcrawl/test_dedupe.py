@@ -326,23 +326,58 @@ def test_a_damaged_file_is_named_and_left_out(before, tmp_path):
     assert done["replaced"] == 3
 
 
-@pytest.mark.parametrize("top", ["", "x"])
-def test_verify_faults_no_file_beside_a_directory_that_is_gone(before, tmp_path, top):
-    """Whether or not what is written is as deep below its directory."""
+def test_verify_faults_no_file_beside_a_directory_that_is_gone(before, tmp_path):
+    """Though both have the same records."""
     files = tmp_path / "files"
     for name in ("a", "b"):
-        (files / top / name).mkdir(parents=True)
-        shutil.copy(before / "one.warc.gz", files / top / name / "same.warc.gz")
+        (files / name).mkdir(parents=True)
+        shutil.copy(before / "one.warc.gz", files / name / "same.warc.gz")
     out = tmp_path / "after"
     run("dedupe", files, "-o", out)
     assert run("verify", files, out)["faults"] == 0
-    shutil.copytree(files, tmp_path / "copied")
     shutil.rmtree(out / "b")
-    shutil.rmtree(tmp_path / "copied" / top / "b")
 
-    for after in (out, tmp_path / "copied"):
-        proof = run("verify", files, after, code=ExitCode.FAULTY)
-        assert proof["faults"] == 3
+    assert run("verify", files, out, code=ExitCode.FAULTY)["faults"] == 3
+
+
+def test_verify_finds_records_in_whatever_directory_they_are(new_warc, tmp_path):
+    """Also if AFTER has more, and other captures of a URL in the same second."""
+    runs, turned, out = (tmp_path / name for name in ("runs", "turned", "out"))
+    for crawl, second in (("a", 2), ("b", 3)):
+        warc = new_warc(f"{crawl}.warc", packed=False)
+        warc.response("http://a.example/", 1, b"%d" % second)
+        warc.response("http://a.example/", second, PAGE)
+        (runs / crawl).mkdir(parents=True)
+        shutil.copy(warc.close(), runs / crawl / "same.warc")
+    run("dedupe", runs / "a", runs / "b", "-o", out)
+    turned.mkdir()
+    (out / "a").rename(turned / "b")
+    (out / "b").rename(turned / "a")
+    before = tmp_path / "before"
+
+    for given, *found in ((runs / "a", 3, 3), (runs / "b", 3, 3), (before, 6, 0)):
+        proof = run("verify", given, turned)
+        assert [proof["records"], proof["further"]] == found
+    # A loss among them is found, and what it does to others.
+    (turned / "b" / "same.warc").unlink()
+    proof = run("verify", before, turned, code=ExitCode.FAULTY)
+    ends = [fault.rpartition(": ")[2] for fault in proof["named"]]
+    assert sorted(ends) == ["a revisit of nothing"] + ["the record is gone"] * 3
+
+
+def test_verify_says_how_many_faults_it_does_not_name(new_warc, tmp_path):
+    new_warc("one.warc").close()
+    warc = new_warc("two.warc")
+    for second in range(120):
+        warc.response("http://a.example/", second, PAGE)
+    lost = warc.close()
+    kept = shutil.copytree(lost.parent, tmp_path / "kept")
+    lost.unlink()
+
+    done = CliRunner().invoke(app, ["warc", "verify", str(kept), str(lost.parent)])
+
+    assert done.stderr.count("the record is gone") == 100
+    assert done.stderr.splitlines()[-1] == "and 21 more"
 
 
 def test_verify_finds_a_payload_that_is_gone(before, tmp_path):

@@ -1,15 +1,14 @@
--- What became of each record. Records are matched by their number in their file: none may
--- be left out or added.
+-- What became of each record. A file of AFTER that has no record of BEFORE, as of another
+-- directory that was deduplicated with it, is *further*: its records are no faults.
 --
--- records_before, records_after  the rows of the manifests of both sides
--- names_before, names_after      the name by which a file of a side is matched
+-- before, after   the rows of the manifests of both sides, with the name of their file
+-- matched    which record after is which before
 -- captures   the rows of all files that may have originals
 
-WITH before AS (SELECT * FROM records_before JOIN names_before USING (file)),
-after AS (SELECT * FROM records_after JOIN names_after USING (file)),
-pairs AS (
+WITH pairs AS (
   SELECT coalesce(b.name, a.name) AS name, b.record_offset AS offset_before,
     a.record_offset AS offset_after,
+    b.name IS NULL AND a.name NOT IN (SELECT name_after FROM matched) AS is_further,
     b.type AS type_before, a.type AS type_after, b.url, b.date,
     b.payload_length, b.body_digest, a.refers_to_url, a.refers_to_date,
     coalesce(b.whole_digest = a.whole_digest, FALSE) AS is_same,
@@ -22,15 +21,17 @@ pairs AS (
       AND a.date = b.date AND a.agrees AND a.claim = b.claim
       -- A revisit may have no head: it gets its original's.
       AND b.head_digest IN (a.head_digest, sha256('')), FALSE) AS is_restored
-  FROM before b FULL JOIN after a ON b.name = a.name AND b.seq = a.seq
+  FROM before b LEFT JOIN matched ON b.name = matched.name AND b.seq = matched.seq
+  FULL JOIN after a ON matched.name_after = a.name AND matched.seq_after = a.seq
 ), originals AS (
   SELECT url, left(date, 19) AS second,
     min(body_digest) AS body_digest, max(body_digest) AS other
   FROM captures WHERE type IN ('response', 'resource') GROUP BY url, left(date, 19)
 )
 SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
-    WHEN type_before IS NULL THEN 'a record that was not there before'
-    WHEN type_after IS NULL THEN 'the record is gone'
+    WHEN is_further THEN NULL
+    WHEN offset_before IS NULL THEN 'a record that was not there before'
+    WHEN offset_after IS NULL THEN 'the record is gone'
     WHEN is_block OR is_restored THEN NULL
     WHEN NOT is_same AND NOT is_revisit THEN 'the record is another'
     WHEN NOT is_same AND pairs.body_digest IS NULL THEN 'its payload could not be read'
@@ -42,7 +43,7 @@ SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
     WHEN type_before = 'revisit' AND originals.url IS NULL AND was.url IS NOT NULL
       THEN 'a revisit has lost its original'
     END AS fault,
-  CASE WHEN is_same THEN 'identical' WHEN is_block THEN 'anew'
+  CASE WHEN is_further THEN 'further' WHEN is_same THEN 'identical' WHEN is_block THEN 'anew'
     WHEN is_restored THEN 'restored' ELSE 'revisits' END AS became,
   pairs.payload_length
 FROM pairs
