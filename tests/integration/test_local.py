@@ -1,6 +1,7 @@
-"""Requests that only one process can make: each once, and none is lost."""
+"""Requests that only one process can make: each once, politely, and none is lost."""
 
 import contextlib
+import itertools
 import signal
 import threading
 from collections import Counter
@@ -49,6 +50,10 @@ class LocalSpider(scrapy.Spider):
                 callback = partial(self.page, link=url) if is_local else self.page
                 yield response.follow(url, callback)
 """
+DELAY = 0.5
+POLITE = {"DOWNLOAD_DELAY": str(DELAY), "DOWNLOAD_DELAY_JITTER": "0"}
+SLACK = 0.4
+"""Seconds that requests take longer or shorter from the node to the log."""
 
 
 @pytest.fixture
@@ -101,16 +106,26 @@ def crawl(serve, cluster, project):
     return Crawl
 
 
-def test_two_nodes_fetch_each_url_once(cluster, crawl):
+def gaps(log):
+    starts = {}
+    for entry in log.entries:
+        if not entry.url.endswith("/robots.txt"):
+            starts.setdefault(entry.host, []).append(entry.start)
+    for times in starts.values():
+        yield from (b - a for a, b in itertools.pairwise(sorted(times)))
+
+
+def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, crawl):
     made = crawl(urls=172, nodes=("node-1", "node-2"), least=3, delay=HELD)
     for node in ("node-1", "node-2"):
-        made.start(node)
+        made.start(node, **POLITE)
     cluster.share("local-1")
     made.server.delay = 0
 
     assert cluster.wait() == [0, 0]
     log = made.complete()
     assert log.repeated() == {}
+    assert min(gaps(log)) > DELAY - SLACK - made.server.late
     # More than robots.txt of its hosts; the other may have claimed much of the rest.
     assert len([node for node, count in made.by_node if count > 5]) == 2
     # One line from each node that keeps any; the other may have claimed all before.
@@ -180,6 +195,19 @@ def test_local_request_waiting_for_its_host_in_a_url_queue_is_fetched(cluster, p
 
         assert cluster.wait("node-2") == [0]
         assert page.asked.keys() == pages.keys()
+
+
+def test_a_kill_loses_nothing_that_one_process_alone_could_send(cluster, crawl):
+    made = crawl(delay=0.02)
+    lease = {"FRONTIER_LEASE_TTL": "8"}
+    for node in ("node-1", "node-2"):
+        made.start(node, **lease)
+    cluster.join()
+    until(partial(made.has, 60), "pages")
+    cluster.kill("node-1")
+
+    assert cluster.wait("node-2") == [0]
+    made.complete()
 
 
 IDLE = """
