@@ -207,7 +207,7 @@ def test_the_scope_of_a_spider_without_that_setting_is_in_its_code(crawl, explai
     scope = "the spider has no scope setting; it follows what its code says"
     told = named[f"scope: {scope}"]
     assert told["how"] == "look into its allowed_domains, rules and callbacks"
-    assert not told["decides"]
+    assert told["decides"]
 
 
 def test_hostile_crawl_log_bytes_are_not_printed_raw(crawl, frontier, server):
