@@ -27,7 +27,6 @@ LAYERS = [
         "json_log",
         "model",
         "settings",
-        "signals",
     },
     {"urls", "workers"},
     {"store"},

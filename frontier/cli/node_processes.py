@@ -28,10 +28,10 @@ from frontier import json_log
 from frontier.errors import UnknownCrawl
 from frontier.files import FILE_MODE, creating, mode_of
 from frontier.model import frozen
-from frontier.signals import ENDING
 from frontier.status.snapshot import list_crawls, read_crawl
 from frontier.status.validate import printable
 from frontier.store.keys import CrawlKeys
+from frontier.workers.signals import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

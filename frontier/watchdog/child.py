@@ -26,8 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from frontier.signals import kept_from_children
 from frontier.watchdog.memory import EMPTY, Memory, Running, packed
+from frontier.workers.signals import kept_from_children
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Generator

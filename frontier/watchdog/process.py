@@ -31,8 +31,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from frontier.signals import ENDING
 from frontier.watchdog.memory import Memory, Running
+from frontier.workers.signals import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -303,7 +303,7 @@ def _errors() -> type[Exception]:
 def main() -> NoReturn:
     """Watch the node that has started this process, until one of them ends."""
     for number in ENDING:
-        signal.signal(number, signal.SIG_IGN)  # uvloop has unblocked them
+        signal.signal(number, signal.SIG_IGN)  # uvloop unblocks them
     given = sys.stdin.buffer.readline()
     if not given.endswith(b"\n"):  # the node has ended before it wrote the settings
         sys.exit(0)

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from frontier.errors import WorkerFailed
-from frontier.signals import kept_from_children
 from frontier.workers.process import JOBS, LENGTH, MOST, NO_MEMORY
+from frontier.workers.signals import kept_from_children
 
 PROGRAM = Path(__file__).with_name("process.py")
 ROOT = Path(__file__).parents[2]

@@ -70,7 +70,7 @@ def main() -> None:
 
 def _keep_to_itself(most_bytes: int, parent: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # uvloop has unblocked them
+        signal.signal(number, signal.SIG_IGN)  # uvloop unblocks them
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the node died before that

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import says
 
-from frontier.signals import ENDING
+from frontier.workers.signals import ENDING
 from tests.embedded_store import server_in
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, page

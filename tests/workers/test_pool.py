@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from frontier.errors import WorkerFailed
-from frontier.signals import ENDING
 from frontier.workers import pool as pools
 from frontier.workers.pool import WorkerPool
 from frontier.workers.process import JOBS
+from frontier.workers.signals import ENDING
 
 ROOT = Path(__file__).parents[2]
 PLENTY = 60.0
