@@ -130,8 +130,6 @@ __all__ = [
 """Names that are imported from here because they are not public in Scrapy."""
 
 _MAXSIZE = "download_maxsize"
-EXCERPT_FLAG = "excerpt"
-"""The flag of a response that has only a part of the answer, as was wanted."""
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -220,8 +218,6 @@ class BaseHandler(HTTP11DownloadHandler):
 class BaseAgent(_ScrapyAgent):
     """Scrapy's agent, which sends one request, with hooks for what is done here."""
 
-    wanted = 0
-    """How many bytes of the answer are wanted, whatever its size; 0 for all."""
     spool: Any = None
     """Takes the body, in place of memory (`frontier.download.body_spool`)."""
 
@@ -240,14 +236,17 @@ class BaseAgent(_ScrapyAgent):
 
     @override
     def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
+        if self.spool is None:
+            return super()._cb_bodyready(txresponse, request)
+
         def deliver_to(reader: Any) -> None:
             del txresponse.deliverBody  # which refers to it: it would stay in memory
             reader.__class__ = BodyReader  # as Scrapy does with its parser
-            reader.wanted, reader.spool = self.wanted, self.spool
+            reader.spool = reader._bodybuf = self.spool
             txresponse.deliverBody(reader)
 
         txresponse.deliverBody = deliver_to
-        if not (self.wanted or (self.spool is not None and self.spool.most)):
+        if not self.spool.most:
             return super()._cb_bodyready(txresponse, request)
         limit = request.meta.get(_MAXSIZE)
         request.meta[_MAXSIZE] = 0  # no limit while Scrapy looks at it
@@ -260,13 +259,9 @@ class BaseAgent(_ScrapyAgent):
 
 
 class BodyReader(_ResponseReader):
-    """Scrapy's reader of a body, which ends it once enough has come.
+    """Scrapy's reader of a body, which goes to a spool: that may take some time."""
 
-    If there is a spool, the body goes there, which may take some time.
-    """
-
-    wanted = 0
-    spool: Any = None
+    spool: Any
     _bodybuf: Any
     _ends = False
 
@@ -274,21 +269,13 @@ class BodyReader(_ResponseReader):
     def connectionMade(self) -> None:
         """Let the spool slow the server down."""
         super().connectionMade()
-        if self.spool is not None:
-            self._bodybuf = self.spool
-            self.spool.attach(self.transport)
+        self.spool.attach(self.transport)
 
     @override
     def dataReceived(self, data: bytes) -> None:
-        """Keep *data*, unless the body has ended; end it if that is enough."""
-        if self._ends:
-            return
-        super().dataReceived(data)
-        if 0 < self.wanted < self._bytes_received and not self._ends:
-            transport: Any = self.transport
-            transport.stopProducing()
-            transport.loseConnection()
-            self._finish_response([EXCERPT_FLAG])
+        """Keep *data*, unless the body has ended."""
+        if not self._ends:
+            super().dataReceived(data)
 
     @override
     def connectionLost(self, *args: Any) -> None:
@@ -305,10 +292,7 @@ class BodyReader(_ResponseReader):
             if not self._finished.called:
                 super(BodyReader, self)._finish_response(*args, **kwargs)
 
-        if self.spool is None:
-            finish()
-        else:
-            self.spool.whenever_written(finish)
+        self.spool.whenever_written(finish)
 
 
 class BaseCookies(ScrapysCookiesMiddleware):

@@ -29,11 +29,11 @@ from email.utils import parsedate_tz
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
-from frontier.download.hops import EXCERPT, SEED
+from frontier.download.hops import SEED
 from frontier.download.outcomes import HostBackedOff, HostGivenUp, outcome_of
 from frontier.node.context import Target
 from frontier.node.ends import UNDONE
@@ -60,7 +60,7 @@ NO_ANSWERS = "no host answers this node, and it waits"
 PROBE_TIMEOUT = 15.0
 """Seconds in which a host has to answer a probe."""
 PROBE_BYTES = 1_000
-"""Bytes kept of the answer to a probe."""
+"""The most bytes that are taken of the answer to a probe."""
 PROBE_PRIORITY = 1_000
 TIMES = "backoff_times"
 """Key of ``meta``: how often a request was tried again because of its host."""
@@ -123,7 +123,7 @@ class LeftAlone:
             seconds, why = wait
             is_reserved = self._session.requests.delivery(request) is not None
             is_long = seconds > PATIENCE or self._session.closing
-            if is_reserved or is_long or EXCERPT in request.meta:
+            if is_reserved or is_long or SEED in request.meta:
                 self.withhold(request)
                 raise HostBackedOff(why)
             await asyncio.sleep(min(STEP, seconds))
@@ -166,7 +166,7 @@ class LeftAlone:
     def give_up(self, request: Request, why: str) -> None:
         """Give up the host; make *request* a dead letter, if it is from the store."""
         host = self.host(request)
-        if host is None or EXCERPT in request.meta:  # robots.txt is nobody's page
+        if host is None or SEED in request.meta:  # robots.txt is nobody's page
             return
         self.hosts.give_up(host)
         self._session.count("frontier/backoff/given_up")
@@ -304,7 +304,7 @@ async def probe(crawler: Crawler, target: Target) -> bool:
         "allow_offsite": True,
         "archive": False,
         "download_timeout": PROBE_TIMEOUT,
-        EXCERPT: PROBE_BYTES,
+        "download_maxsize": PROBE_BYTES,
         SEED: False,
     }
     if target.proxy:
@@ -314,6 +314,8 @@ async def probe(crawler: Crawler, target: Target) -> bool:
     session_of(crawler).requests.of(request).probes = True
     try:
         answer: Response = await crawler.engine.download_async(request)
+    except DownloadCancelledError:  # there was more
+        return True
     except Exception:  # noqa: BLE001 (whatever it was, nothing has answered)
         return False
     return "cached" not in answer.flags

@@ -39,11 +39,7 @@ if TYPE_CHECKING:
 _HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
 """The handler has undone what they say; the body is archived without them."""
 _TYPES = {HtmlResponse: "text/html", XmlResponse: "application/xml"}
-_FLAGS = {
-    "dataloss": "disconnect",
-    "download_stopped": "unspecified",
-    "excerpt": "length",  # of `frontier.download.handler`
-}
+_FLAGS = {"dataloss": "disconnect", "download_stopped": "unspecified"}
 
 
 def exchange_of(request: Request, response: Response, started: float) -> Exchange:

@@ -15,10 +15,6 @@ Scrapy makes of them. What always holds:
 4.  It connects only to addresses that are allowed (`frontier.download.addresses`), and
     writes no request whose lease has ended; this holds without an archive, too.
 5.  A request for which this process has no socket waits: that says nothing of its host.
-6.  For a request with `EXCERPT`, no more than that many bytes are taken from the wire,
-    and no more are decoded from them: a robots.txt may have 100 MB, or 200 kB that
-    become 100 MB. What was taken is archived, as truncated. A longer body is no error,
-    whatever ``DOWNLOAD_MAXSIZE`` says.
 """
 
 from __future__ import annotations
@@ -28,7 +24,6 @@ import errno
 import logging
 import os
 import time
-import zlib
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,17 +36,12 @@ from typing_extensions import override
 from frontier.download.addresses import Checked, CheckedReactor
 from frontier.download.body_spool import ArchivedOnly, SpoolDirectory
 from frontier.download.capture import truncation
-from frontier.download.hops import EXCERPT, Hops
+from frontier.download.hops import SEED, Hops
 from frontier.download.outcomes import LeaseGone, outcome_of
 from frontier.download.politeness import lost
 from frontier.download.wire import Connections, Wire
 from frontier.node.file_limit import nears_file_limit
-from frontier.scrapy_internals import (
-    EXCERPT_FLAG,
-    BaseAgent,
-    BaseHandler,
-    wrap_twisted_exceptions,
-)
+from frontier.scrapy_internals import BaseAgent, BaseHandler, wrap_twisted_exceptions
 from frontier.session.session import session_of
 
 if TYPE_CHECKING:
@@ -72,8 +62,6 @@ NO_SOCKET = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """How the system says that it has no socket left for this process."""
 SOCKET_PAUSE = 1.0
 """Seconds until it is asked for one again."""
-_WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
-"""zlib's ``wbits`` by content coding."""
 
 
 class CheckedHandler(BaseHandler):
@@ -122,7 +110,6 @@ class CheckedHandler(BaseHandler):
         agent: _Agent = self.make_agent(_Agent)
         agent.guard = partial(self.guard, request)
         agent.checked = Checked(self._hops, request)
-        agent.wanted = int(request.meta.get(EXCERPT, 0))
         return agent
 
     async def send(self, agent: _Agent, request: Request) -> Response:
@@ -160,7 +147,7 @@ class CheckedHandler(BaseHandler):
             AddressRefused: Its host leads to addresses that are not allowed.
             LeaseGone: Its lease is not current any more.
         """
-        return excerpt_of(request, await self.send(self.agent_for(request), request))
+        return await self.send(self.agent_for(request), request)
 
 
 class Handler(CheckedHandler):
@@ -183,7 +170,8 @@ class Handler(CheckedHandler):
         wire = agent.wire = Wire(is_proxied=bool(request.meta.get("proxy")))
         self._session.requests.of(request).wire = wire
         spool = agent.spool = self._spools.new()
-        if self._most and not agent.wanted and request.meta.get("archive", True):
+        is_archived = request.meta.get("archive", True)
+        if self._most and is_archived and SEED not in request.meta:
             spool.most = min(self._most, agent.limit_of(request) or self._most)
         try:
             response = await self.send(agent, request)
@@ -197,7 +185,7 @@ class Handler(CheckedHandler):
         wire.is_complete = True
         if spool.is_archived_only:
             return ArchivedOnly.instead(response, spool.size)
-        return excerpt_of(request, response)
+        return response
 
     @override
     async def close(self) -> None:
@@ -305,33 +293,3 @@ class _Tee:
         # has not encrypted yet still waits.
         if not self._transport.disconnecting:
             self._transport.doWrite()
-
-
-def excerpt_of(request: Request, response: Response) -> Response:
-    """*response* with its content coding undone, and no more than *request* wants.
-
-    A coding that is not in `_WINDOWS` is left to Scrapy, with Scrapy's limits.
-    """
-    wanted = request.meta.get(EXCERPT)
-    if not wanted:
-        return response
-    coding = (response.headers.get(b"Content-Encoding") or b"").strip().lower()
-    if coding not in _WINDOWS:
-        return response
-    body, is_whole = decoded(response.body, _WINDOWS[coding], wanted)
-    headers = response.headers.copy()
-    del headers[b"Content-Encoding"]
-    flags = response.flags if is_whole else [*response.flags, EXCERPT_FLAG]
-    return response.replace(body=body, headers=headers, flags=flags)
-
-
-def decoded(data: bytes, window: int, most: int) -> tuple[bytes, bool]:
-    """*data* unpacked by zlib, at most *most* bytes, and whether that is all of it."""
-    for bits in (window, -15):  # deflate without its header is common
-        unpack = zlib.decompressobj(bits)
-        try:
-            found = unpack.decompress(data, most + 1)
-        except zlib.error:
-            continue
-        return found[:most], len(found) <= most and unpack.eof
-    return data[:most], len(data) <= most  # not packed, whatever its headers say

@@ -47,11 +47,10 @@ logger = logging.getLogger(__name__)
 START = "is_start_request"
 """Key of ``meta``: true in what `Spider.start` yields, false in what errbacks yield."""
 SEED = "frontier_seed"
-"""Key of ``meta`` of a request for robots.txt: whether it is fetched for a seed."""
+"""Key of ``meta`` of a request of ours for robots.txt: whether it is fetched for a
+seed."""
 SITEMAP = "frontier_sitemap"
 """Key of ``meta`` of a request for a sitemap that robots.txt or another one names."""
-EXCERPT = "frontier_excerpt"
-"""Key of ``meta``: how many bytes of the body are wanted, as of a robots.txt."""
 NETWORK = ("http", "https", "ftp")
 """Schemes whose hosts are on the network."""
 SCOPE = "scope"

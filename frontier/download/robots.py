@@ -17,8 +17,9 @@ What always holds:
 3.  If rules cannot be fetched, nothing is fetched (2.3.1.4) except by earlier rules;
     requests become dead letters, and after `RETRY` the rules are tried again. If there
     is no server, a request fails as it would without robots.txt.
-4.  At most 500 KiB are read (2.5), and the reactor's thread reads at most `INLINE`.
-    Rules are used for a day (2.4), and kept as long as `_Cache` has room.
+4.  At most 500 KiB are read (2.5), and the reactor's thread reads at most `INLINE`;
+    one of more than `MOST_FETCHED` counts as one that cannot be fetched. Rules are used
+    for a day (2.4), and kept as long as `_Cache` has room.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from typing_extensions import override
 from w3lib.url import safe_url_string
 
 from frontier.download.back_off import LeftAlone
-from frontier.download.hops import EXCERPT, SEED, Hops
+from frontier.download.hops import SEED, Hops
 from frontier.download.outcomes import (
     REFUSED,
     ROBOTS,
@@ -57,18 +58,15 @@ from frontier.download.outcomes import (
 )
 from frontier.download.pace import Pace
 from frontier.download.politeness import LOST, PATIENCE, lost
-from frontier.errors import WorkerFailed
 from frontier.model import frozen
 from frontier.node.hosts import most_common
 from frontier.scrapy_internals import (
-    EXCERPT_FLAG,
     BaseRobots,
     Slots,
     crawl_delay,
     tell_robots_parsed,
 )
 from frontier.session.session import REDIRECTS, OfCrawler, session_of
-from frontier.urls.robots import LIMIT, first_part
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -88,13 +86,15 @@ RETRY = 900.0
 pause of Heritrix's ``retryDelaySeconds``."""
 RETRY_ABSENT = 30.0
 """The same if there was no server: then each request is tried again as well."""
+LIMIT = 512_000
+"""Bytes that are read: the least that RFC 9309 (2.5) requires a crawler to read."""
 INLINE = 16_384
-"""Bytes that are read in the reactor's thread: 25 ms at the most."""
+"""Bytes that are read in the reactor's thread: 50 ms at the most."""
 MOST_BYTES = 4_000_000
 """Bytes of text of the rules kept: parsed they may take a hundred times as much."""
 MOST_HOSTS = 10_000
-CODED_LIMIT = 8_000_000
-"""The most bytes of a robots.txt in a coding, or from a handler, that is not ours."""
+MOST_FETCHED = 8_000_000
+"""The most bytes of a robots.txt, with its coding undone."""
 TOO_MANY_REQUESTS = 429
 
 
@@ -261,13 +261,11 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
             asks = Request(
                 url,
                 priority=self.DOWNLOAD_PRIORITY,
-                headers={"Accept-Encoding": "gzip"},
                 meta={
                     "dont_obey_robotstxt": True,
                     "dont_redirect": True,  # always followed here
                     "allow_offsite": True,
-                    "download_maxsize": CODED_LIMIT,
-                    EXCERPT: LIMIT,
+                    "download_maxsize": MOST_FETCHED,
                     SEED: is_seed and not passed,
                 },
                 callback=NO_CALLBACK,
@@ -298,7 +296,6 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
 
         Raises:
             RobotsUnreachable: It does not tell whether there are rules.
-            WorkerFailed: Its rules cannot be read.
         """
         now = time.monotonic()
         until = now + MAX_AGE
@@ -317,8 +314,7 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
     async def _parsed(
         self, answer: Response, request: Request
     ) -> tuple[RobotParser, int]:
-        is_whole = EXCERPT_FLAG not in answer.flags
-        body, is_all = first_part(answer.body, is_whole=is_whole)
+        body, is_all = first_part(answer.body)
         if not is_all:
             self._counts.inc_value("frontier/robots/cut")
             logger.warning(
@@ -328,11 +324,7 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
             )
         if len(body) <= INLINE:
             made = self.parse(body)
-        else:
-            workers = self._session.workers
-            given = {"agent": self._agent(request), "url": answer.url}
-            async for _ in workers.run("robots", body, given):
-                pass  # shows that it can be read within the limits of a worker
+        else:  # a second at the most, and so is each look at such rules short
             made = await asyncio.to_thread(self.parse, body)
         await tell_robots_parsed(self.crawler, made, request)
         return made, len(body)
@@ -393,6 +385,18 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
         )
 
 
+def first_part(body: bytes) -> tuple[bytes, bool]:
+    """The part of *body* that is read, and whether that is all of it.
+
+    It ends with a line: half a rule is a different rule.
+    """
+    if len(body) <= LIMIT:
+        return body, True
+    part = body[:LIMIT]
+    end = max(part.rfind(b"\n"), part.rfind(b"\r"))
+    return part[: end + 1], False
+
+
 def _is_given_up(error: Exception) -> bool:
     """Whether a middleware of the project refused robots.txt: that allows everything.
 
@@ -415,5 +419,4 @@ def _is_absent(error: Exception) -> bool:
 
 def _said(error: Exception) -> str:
     """*error* in one short line."""
-    text = error.reason if isinstance(error, WorkerFailed) else str(error)
-    return text.partition("\n")[0][:200] or type(error).__name__
+    return str(error).partition("\n")[0][:200] or type(error).__name__

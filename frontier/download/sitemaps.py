@@ -23,13 +23,13 @@ from codecs import BOM_UTF8
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from frontier.download.robots import first_part
 from frontier.errors import ConfigurationError, StoreRefused, WorkerFailed
 from frontier.feeds.items import new_items
 from frontier.feeds.parse import Item
 from frontier.session.session import one_message, session_of
 from frontier.store.client import Call
 from frontier.store.keys import is_same
-from frontier.urls.robots import first_part
 from frontier.urls.sitemaps import GZIP, LONGEST_URL, read_sitemap
 from frontier.urls.split import split, web_url
 
