@@ -30,9 +30,7 @@ def repair(given: RepairOptions) -> Shown:
         with bar("partitions", made.partitions) as progress:
             done = made.run(progress)
     say_some("removed", [f"{one.key}: {one.reason}" for one in done.removed])
-    for number, faults in done.partitions.items():
-        say_some(f"partition {number}", [f"{one.key}: {one.reason}" for one in faults])
-    return Shown(asdict(done), faults=[*done.lost, *done.anew])
+    return Shown(asdict(done), faults=done.lost)
 
 
 @options

@@ -15,9 +15,8 @@ What always holds:
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,7 +28,6 @@ from frontier.queue.due import read_waiting
 from frontier.queue.hosts import is_record
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import read_reserved
-from frontier.seen import intset
 from frontier.seen.config import SeenConfig, SeenLayout, seen_config
 from frontier.seen.imported_filter import FIELD, GUARD, about_call
 from frontier.seen.seen_set import LAYOUT, stored_crawl
@@ -42,8 +40,6 @@ WAITING = 500
 """Waiting URLs that one call reads."""
 VALUES: dict[str, Callable[[bytes], bool]] = {"hosts": is_record, "spent": is_number}
 """Whether a value of a hash is valid, by the kind of key."""
-COUNTED = ("born", "ready", "waiting", "pushed", "seq", "acked", "dead", "skipped")
-"""Fields of `counts` that are counted again."""
 
 
 class Fault(NamedTuple):
@@ -59,19 +55,15 @@ class Repaired:
     """What a repair found, did, and could not do."""
 
     crawl_id: str
-    partitions: dict[int, list[Fault]] = field(default_factory=dict)
-    """The faults of each partition that had any."""
     ready: int = 0
     """URLs that are ready in the crawl now."""
     waiting: int = 0
     """URLs in the crawl that are not due yet."""
     reserved: int = 0
     removed: list[Fault] = field(default_factory=list)
-    """Keys that were removed, and what that costs."""
+    """What was removed or is counted again, why, and what that costs."""
     lost: list[str] = field(default_factory=list)
     """What cannot be repaired, a line each."""
-    anew: list[str] = field(default_factory=list)
-    """Counts that start at 0, a line each: no URL is lost with them."""
 
 
 class Repair:
@@ -168,32 +160,32 @@ class Repair:
 
     def _see_to_partition(self, number: int, names: list[str]) -> None:
         keys = self._keys.partition(number)
-        start, here = keys.prefix, []
+        start, here, is_whole = keys.prefix, [], True
         for name in names:
             what = name.removeprefix(start)
-            if fault := self._remove_wrong(name, f"{number}:{what}"):
+            if self._remove_wrong(name, f"{number}:{what}"):
+                is_whole = False
                 if cost := kind_of(name).cost:
                     self._lose(number, f"{what}: {cost}")
-                self._note(number, what, fault)
             else:
                 here.append(what)
-        before = self._ask("HGETALL", keys.counts)
-        born = before.pop(b"born", keys.born.encode())
-        is_whole = all(map(is_number, before.values())) and born == keys.born.encode()
-        is_whole = is_whole and number not in self.outcome.partitions
+        counts, born = self._ask("HGETALL", keys.counts), self._keys.born.encode()
+        is_ours = counts.pop(b"born", born) == born
+        if not (is_ours and all(map(is_number, counts.values()))):
+            is_whole = False
+            self._tell(f"{number}:counts", "it has values that no node writes")
         if is_whole and set(here) <= {"counts", "lease"}:
             return  # like most in a small crawl: nothing was ever queued there
         self._see_to_reserved(number, keys)
         self._see_to_seen(number, keys, here)
         queues = [what[6:] for what in here if what.startswith("ready:")]
         waiting = self._waiting(number, keys, here)
-        ready, reserved, _, lost = self._count(keys, queues, waiting)
-        after = self._ask("HGETALL", keys.counts)
-        self._compare(number, {b"born": born, **before}, after)
-        if lost:
-            self.outcome.anew.append(
-                f"partition {number}: how many of its requests were done is not "
-                "known any more; the report counts them from 0"
+        ready, reserved, _, is_unknown = self._count(keys, queues, waiting)
+        if is_unknown:
+            self._lose(
+                number,
+                "how many of its requests were done is not known any more; the report "
+                "counts them from 0",
             )
         self.outcome.ready += ready
         self.outcome.waiting += waiting
@@ -201,18 +193,6 @@ class Repair:
 
     def _lose(self, number: int, told: str) -> None:
         self.outcome.lost.append(f"partition {number}: {told}")
-
-    def _note(self, number: int, what: str, reason: str) -> None:
-        self.outcome.partitions.setdefault(number, []).append(Fault(what, reason))
-
-    def _compare(
-        self, number: int, before: Mapping[bytes, bytes], after: Mapping[bytes, bytes]
-    ) -> None:
-        """Note which counts have changed."""
-        for name in COUNTED:
-            old, new = (found.get(name.encode(), b"0") for found in (before, after))
-            if before and old != new:
-                self._note(number, "counts", f"its {name} was {old[:40]!r}")
 
     def _waiting(self, number: int, keys: PartitionKeys, here: Iterable[str]) -> int:
         """Make `due` name the lists of what waits; return how many URLs these have.
@@ -257,7 +237,6 @@ class Repair:
                 self._ask("RPUSH", keys.dead, f"{error}\n\n".encode() + value)
                 self._ask("HDEL", keys.reserved, key)
                 self._lose(number, f"{error}; it is in the dead letter")
-                self._note(number, "reserved", str(error))
 
     def _count(
         self, keys: PartitionKeys, lists: Iterable[str], waiting: int
@@ -274,28 +253,15 @@ class Repair:
     def _see_to_seen(
         self, number: int, keys: PartitionKeys, here: Sequence[str]
     ) -> None:
-        """Restore the layout of the seen-set from its keys, if it cannot be read."""
+        """Forget what was seen where the layout of the sets cannot be read."""
+        names = [w for w in here if w.partition(":")[0] in {"seen", "set", "bloom"}]
         stored = self._ask("HMGET", keys.seen, *LAYOUT)
-        if "seen" in here and all(
-            value is None or is_number(value) for value in stored
-        ):
+        if "seen" in here and all(map(is_number, filter(None, stored))):
             layout = SeenLayout(*(int(value or 0) for value in stored))
             if self._tiers.allows(layout):
                 return
-        elif "seen" not in here and not any(what.startswith("set:") for what in here):
-            return
-        sets = [re.fullmatch(r"set:(\d{1,9}):(\d{1,9})", what) for what in here]
-        found = [(int(one[1]), int(one[2])) for one in sets if one]
-        blooms = sum(what.startswith("bloom:") for what in here)
-        # Without any bucket the Bloom tier decides, as after a set was given up.
-        era = max(found, default=(1 if blooms and self._tiers.has_set else 0, 0))[0]
-        buckets = [bucket for its, bucket in found if its == era]
-        count = sum(self._ask("SCARD", keys.bucket(era, n)) for n in buckets)
-        # Empty buckets have no key, so there may have been more of them. What is in the
-        # others is where it belongs, however many there are.
-        total = max(max(buckets, default=0) + 1, intset.wanted(count))
-        last = self._tiers.generation(blooms - 1).capacity if blooms else 0
-        facts = ("buckets", total, "count", count, "blooms", blooms, "last", last)
-        self._ask("DEL", keys.seen)
-        self._ask("HSET", keys.seen, *facts, "era", era, "claims", 1)
-        self._note(number, "seen", "its layout could not be read")
+        for what in names:
+            self._ask("UNLINK", keys.prefix + what)
+        if names:
+            cost = kind_of(keys.bloom(0)).cost
+            self._lose(number, f"the layout of what was seen cannot be read; {cost}")
