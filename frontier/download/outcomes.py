@@ -76,6 +76,10 @@ class LeaseGone(IgnoreRequest):
     """A request is left to another node, which has its partition or will have it."""
 
 
+class PartitionLost(LeaseGone):
+    """Another node has the partition of a request already."""
+
+
 class TurnIsLater(LeaseGone):
     """A request waits in the store for the next turn of its host."""
 

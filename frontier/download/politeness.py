@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from frontier.download.addresses import send_checked
-from frontier.download.outcomes import LeaseGone, TurnIsLater
+from frontier.download.outcomes import LeaseGone, PartitionLost, TurnIsLater
 from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
 from frontier.urls.partition import SPREAD, shards_of
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 MAX_TURNS = 10_000
 """Hosts and slots whose next turn is remembered; above it, past turns are forgotten."""
 CLOSING = "this node closes, and another sends it"
-LOST = "the lease on its partition is lost"
 MOST_WAIT = 1.0
 """Seconds for which a request from the store may wait in its slot, where it counts
 towards ``CONCURRENT_REQUESTS``."""
@@ -70,7 +69,7 @@ class _Busy:
         self.changed = asyncio.Condition()
 
 
-def lost(session: Session, request: Request) -> LeaseGone:
+def lost(session: Session, request: Request) -> PartitionLost:
     """Put *request* off, and count it: another node has its partition.
 
     A robots.txt is in no queue. The requests that wait for it are counted.
@@ -78,7 +77,7 @@ def lost(session: Session, request: Request) -> LeaseGone:
     if session.requests.delivery(request) is not None:
         session.count("frontier/queue/lost")
     session.requests.put_off(request)
-    return LeaseGone(LOST)
+    return PartitionLost("the lease on its partition is lost")
 
 
 class LeaseGuard:

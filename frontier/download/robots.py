@@ -53,11 +53,12 @@ from frontier.download.outcomes import (
     HostBackedOff,
     HostGivenUp,
     LeaseGone,
+    PartitionLost,
     RobotsUnreachable,
     outcome_of,
 )
 from frontier.download.pace import Pace
-from frontier.download.politeness import LOST, PATIENCE, lost
+from frontier.download.politeness import PATIENCE, lost
 from frontier.model import frozen
 from frontier.node.hosts import most_common
 from frontier.scrapy_internals import (
@@ -357,7 +358,7 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
         """The error of *request*, whose robots.txt failed with *error*."""
         if isinstance(error, AddressRefused):
             return self._hops.refusal(request, error.kind)
-        if str(error) == LOST:
+        if isinstance(error, PartitionLost):
             return lost(self._session, request)
         if _is_gone(error):
             self._session.requests.put_off(request)  # another node has it
