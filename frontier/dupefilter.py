@@ -66,54 +66,44 @@ STATS = {SEEN: "frontier/seen/set", SEEN_BY_BLOOM: "frontier/seen/bloom"}
 
 
 class BlockingSeenTest:
-    """The seen-set of one crawl, from `open` until `close`.
+    """The seen-set of one crawl, which is made if there is none, until `close`.
 
     For callers that have a queue of their own and cannot go on without an answer.
+
+    Raises:
+        ConfigurationError: The settings do not fit the crawl's.
+        StoreError: The store does not answer, or may forget keys.
     """
+
+    patience = PATIENCE
 
     def __init__(
         self, config: Config, settings: Mapping[str, Any], *, spider: str
     ) -> None:
         self._config = config
-        self._settings = dict(settings)
         self._spider = spider
         self._tiers = seen_config(config)
-        self._pusher: Pusher | None = None
-        self._embedded: EmbeddedStore | None = None
-        self._store: BlockingStore | None = None
+        self._shape = crawl_settings(config, settings)
+        self._shape["FRONTIER_QUEUE_KEY"] = crawls.BY_FINGERPRINT
         self.crawl_id = config.crawl_id or f"{spider}-dupefilter"
-        self.outage_retry = PATIENCE
-
-    def open(self) -> None:
-        """Connect and enter the crawl, which is made if there is none.
-
-        Raises:
-            ConfigurationError: The settings do not fit the crawl's.
-            StoreError: The store does not answer, or may forget keys.
-        """
-        settings = self._settings
-        if not given(settings):
-            self._embedded = EmbeddedStore.join(self._config.store_dir)
-            settings = {**settings, "REDIS_URL": self._embedded.url}
-        try:
+        with contextlib.ExitStack() as opened:
+            if not given(settings):
+                embedded = EmbeddedStore.join(config.store_dir)
+                opened.callback(embedded.leave)
+                settings = {**settings, "REDIS_URL": embedded.url}
             address = address_of(settings, CALL_TIMEOUT)
             # A call repeated without our knowing would report a new URL as seen.
             self._store = BlockingStore.at(address, CALL_TIMEOUT, repeats=False)
+            opened.callback(self._store.close)
             memory = self._store.command("INFO", "memory")
             check_server(memory, self._store.where)
-            self._enter(self._store)
-        except BaseException:
-            self.close()
-            raise
+            self._pusher: Pusher | None = self._enter()
+            self._opened = opened.pop_all()
         logger.info("the seen-set is %s on %s", self.crawl_id, self._store.where)
 
     def close(self) -> None:
-        """Disconnect, unless that is done already. What was seen stays seen."""
-        if self._store is not None:
-            self._store.close()
-        if self._embedded is not None:
-            self._embedded.leave()
-        self._store = self._embedded = None
+        """Disconnect. What was seen stays seen."""
+        self._opened.close()
 
     def ask(self, fingerprint: bytes) -> str:
         """Mark *fingerprint* as seen; return the verdict's letter: whether it was.
@@ -126,20 +116,20 @@ class BlockingSeenTest:
         """
         if not (self._tiers.has_bloom or self._tiers.has_set):
             return NEW
-        try:
-            return self._ask(fingerprint)
-        except StoreUnavailable as error:
-            logger.warning("%s; waiting for it", error)
-        began = time.monotonic()
-        for pause in pauses():
-            time.sleep(pause)
+        began, waits, has_waited = time.monotonic(), pauses(), False
+        while True:
             try:
-                self._ask(fingerprint)
-            except StoreUnavailable:
-                if time.monotonic() - began > self.outage_retry:
-                    raise
-            else:
+                verdict = self._ask(fingerprint)
                 break
+            except StoreUnavailable as error:
+                if time.monotonic() - began > self.patience:
+                    raise
+                if not has_waited:
+                    logger.warning("%s; waiting for it", error)
+                has_waited = True
+                time.sleep(next(waits))
+        if not has_waited:
+            return verdict
         waited = time.monotonic() - began
         logger.warning("the store answers again after %.1f s", waited)
         return NEW
@@ -153,7 +143,7 @@ class BlockingSeenTest:
         Raises:
             StoreError: The store did not answer, or answered with an error.
         """
-        if self._store is not None and self._pusher is not None:
+        if self._pusher is not None:
             keys = self._pusher.keys
             with contextlib.suppress(CrawlClosed):
                 cancel(self._store, keys)
@@ -161,24 +151,18 @@ class BlockingSeenTest:
             self._pusher = None
 
     def _ask(self, fingerprint: bytes) -> str:
-        if self._store is None:
-            raise RuntimeError("the seen-set is not open")
-        pusher = self._pusher or self._enter(self._store)
+        pusher = self._pusher = self._pusher or self._enter()
         number = partition_of(fingerprint.hex(), self._config.partitions)
         push = Push(TEST, seen_hash(fingerprint), "", 0, b"")
         ((_, _, done),) = pusher.push(self._store, [(number, push)])
         return done.verdicts
 
-    def _enter(self, store: BlockingStore) -> Pusher:
+    def _enter(self) -> Pusher:
         async def run(calls: Sequence[Call]) -> list[Any]:
-            return store.run(calls)
+            return self._store.run(calls)
 
-        shape = crawl_settings(self._config, self._settings)
-        shape["FRONTIER_QUEUE_KEY"] = crawls.BY_FINGERPRINT
-        namespace = self._config.namespace
-        entering = crawls.enter(run, namespace, self._spider, self.crawl_id, shape)
-        self._pusher = Pusher(at_once(entering), self._tiers)
-        return self._pusher
+        named = (self._config.namespace, self._spider, self.crawl_id)
+        return Pusher(at_once(crawls.enter(run, *named, self._shape)), self._tiers)
 
 
 class RedisDupeFilter(RFPDupeFilter):
@@ -241,14 +225,8 @@ class RedisDupeFilter(RFPDupeFilter):
             settings = dict(crawler.settings)
             if url := server_of(crawler.settings, os.environ):
                 settings["REDIS_URL"] = url
-            seen_test = BlockingSeenTest(config, settings, spider=name)
-            seen_test.open()
-        except FrontierError as error:
-            self._refuse(error)
-            return
-        self._seen_test = seen_test
-        try:
             self._identity = session.fingerprints
+            self._seen_test = BlockingSeenTest(config, settings, spider=name)
         except FrontierError as error:
             self._refuse(error)
             return

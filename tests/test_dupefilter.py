@@ -271,7 +271,7 @@ def test_long_store_outage_ends_the_crawl_without_loss(
 ):
     dupefilter = RedisDupeFilter.from_crawler(crawler(REDIS_URL=own_server.url))
     dupefilter.open()
-    dupefilter._seen_test.outage_retry = 0.3
+    dupefilter._seen_test.patience = 0.3
     ends = []
     monkeypatch.setattr(session_of(dupefilter._crawler), "on_end", ends.append)
     own_server.kill()

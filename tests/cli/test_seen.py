@@ -230,7 +230,6 @@ def dupefilter(server, unique):
         chosen = {"FRONTIER_NAMESPACE": f"seen-{unique}", "FRONTIER_CRAWL_ID": crawl_id}
         config = Config.from_settings({**chosen, "FRONTIER_PARTITIONS": 16})
         cascade = BlockingSeenTest(config, settings, spider="bare")
-        cascade.open()
         for url in urls:
             cascade.ask(identify(url))
         cascade.close()
