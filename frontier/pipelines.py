@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from itemadapter import ItemAdapter
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 from scrapy.exceptions import DropItem, NotConfigured
-from scrapy.utils.misc import load_object
 
 from frontier.errors import StoreError, WriterStopped
 from frontier.item_files import mark_of
+from frontier.requests.spider_output import ORIGIN
 from frontier.session.session import OfCrawler, session_of
 from frontier.store.client import Call
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.settings import BaseSettings
 
     from frontier.model import Stored
+    from frontier.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -41,36 +41,35 @@ def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
 
 
 class ItemOriginMiddleware(OfCrawler):
-    """Notes which request each item came from, for our pipelines, and in the item.
+    """Writes into each item which page it is from, and which delivery of that.
 
-    It is a spider middleware because item pipelines do not learn that. Unless one of
-    our pipelines or ``FRONTIER_ITEM_ORIGIN_FIELD`` needs it, it is left out: it would
-    cost each item as much as Scrapy's own work.
+    That goes into the field ``FRONTIER_ITEM_ORIGIN_FIELD``: the mark of the page in
+    hex, and when its first item came, by the server's clock, in ms. It is the same for
+    all items of a delivery; see `frontier.item_files`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
         self._told = False
         self._field = self._session.config.item_origin_field
-        asked = _names(crawler.settings, WarcPipeline, UniqueItemsPipeline)
-        if not asked and not self._field:
+        if not self._field:
             raise NotConfigured
-        self._origins = origins_of(crawler)
+        self._deliveries: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         """Note the origin of each item of *result*."""
         async for each in result:
-            if each is not None and not isinstance(each, Request):
-                self._origins.note(each, response.request)
-                if self._field and response.request is not None:
-                    self._tell(each, response.request)
+            if each is not None and not isinstance(each, Request) and response.request:
+                self._tell(each, response.request)
             yield each
 
     def _tell(self, item: Any, request: Request) -> None:
-        """Write into *item* which page it is from, and which delivery of that."""
-        origin = self._origins.delivery(request)
+        origin = self._deliveries.get(request)
+        if origin is None and (page := page_of(self._session, request)) is not None:
+            origin = f"{page.hex()}-{self._session.node.clock():.0f}"
+            self._deliveries[request] = origin
         if origin is None:
             return
         try:
@@ -99,21 +98,11 @@ class WarcPipeline(OfCrawler):
     (``sha256:<hex>``) and ``type``, which is ``response`` or ``revisit``. A revisit has
     ``refers_to`` too, a dict with the ``url``, ``date`` and ``crawl_id`` of the
     original. Items that have no such field, or whose response is not archived, pass
-    unchanged. Put it before pipelines that replace items. Each item waits until its
-    record is on disk.
+    unchanged. Each item waits until its record is on disk.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-        self._origins = origins_of(crawler)
-        self._origins.want()
-        if not _names(crawler.settings, WarcPipeline):
-            logger.warning(
-                "items do not learn where their responses are archived: put "
-                "frontier.pipelines.WarcPipeline, or a class derived from it, in "
-                "ITEM_PIPELINES"
-            )
-        self._field = WARC_FIELD
 
     async def process_item(self, item: Any) -> Any:
         """Add the dict to *item*, if its response was archived.
@@ -121,10 +110,9 @@ class WarcPipeline(OfCrawler):
         Raises:
             DropItem: The node ends, and its archive cannot be written.
         """
-        request = self._origins.take(item)
-        if request is None:
-            return item
-        future = self._session.requests.known(request).stored
+        request = ORIGIN.get()
+        states = self._session.requests
+        future = None if request is None else states.known(request).stored
         if future is None:
             return item
         try:
@@ -132,9 +120,9 @@ class WarcPipeline(OfCrawler):
         except WriterStopped as error:  # its page is not acked, and fetched again
             raise DropItem(str(error), log_level="DEBUG") from error
         try:
-            ItemAdapter(item)[self._field] = stamp(stored)
+            ItemAdapter(item)[WARC_FIELD] = stamp(stored)
         except (KeyError, AttributeError):
-            logger.debug("%s has no field %s", type(item).__name__, self._field)
+            logger.debug("%s has no field %s", type(item).__name__, WARC_FIELD)
         return item
 
 
@@ -153,8 +141,6 @@ class UniqueItemsPipeline(OfCrawler):
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
         self._told = False
-        self._origins = origins_of(crawler)
-        self._origins.want()
         self._field = self._session.config.item_id_field
         self._given: WeakKeyDictionary[Request, set[bytes]] = WeakKeyDictionary()
         """The ids that the page of each request has given."""
@@ -165,7 +151,7 @@ class UniqueItemsPipeline(OfCrawler):
         Raises:
             DropItem: Another page has given an item with its id.
         """
-        request = self._origins.take(item)
+        request = ORIGIN.get()
         value = ItemAdapter(item).get(self._field)
         if value is None:
             self._note_without(item)
@@ -175,7 +161,7 @@ class UniqueItemsPipeline(OfCrawler):
         if digest in given:
             self._drop(value)
         given.add(digest)
-        page = self._origins.page(request) or secrets.token_bytes(16)
+        page = page_of(self._session, request) or secrets.token_bytes(16)
         if await self._claim(digest, page) not in {page, b""}:
             self._drop(value)
         return item
@@ -248,72 +234,13 @@ def stamp(stored: Stored) -> dict[str, Any]:
     return facts
 
 
-class Origins:
-    """The request that each item under way came from, by the item's identity."""
+def page_of(session: Session, request: Request | None) -> bytes | None:
+    """The mark of *request* in the crawl, 16 bytes, the same on each delivery.
 
-    def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._session = session_of(crawler)
-        self._deliveries: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
-        self._wanted = 0
-        self._noted: dict[int, tuple[Any, Request, int]] = {}
-
-    def want(self) -> None:
-        """Keep what is noted from now on, for one more caller of `take`."""
-        self._wanted += 1
-        if self._wanted > 1:
-            return
-        for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
-            self._crawler.signals.connect(self._forget, signal=signal)
-
-    def note(self, item: Any, request: Request | None) -> None:
-        """Remember that *item* came from *request*'s response."""
-        if self._wanted and request is not None:
-            # The item is kept with it, so that its identity is not used again.
-            self._noted[id(item)] = (item, request, self._wanted)
-
-    def take(self, item: Any) -> Request | None:
-        """The request that *item* came from; forgotten once all takers have it."""
-        known, request, left = self._noted.pop(id(item), (None, None, 0))
-        if request is not None and left > 1:
-            self._noted[id(item)] = (known, request, left - 1)
-        return request
-
-    def page(self, request: Request | None) -> bytes | None:
-        """The mark of *request* in the crawl, 16 bytes, the same on each delivery.
-
-        `None` if it did not come from the store, nor from a request that did.
-        """
-        if request is None:
-            return None
-        delivery = self._session.requests.delivery(request)
-        if delivery is None:
-            return None
-        crawl = mark_of(self._session.node.keys.crawl_id)
-        return crawl + hashlib.sha256(crawl + delivery.identity).digest()[:12]
-
-    def delivery(self, request: Request) -> str | None:
-        """The mark in hex, and when its first item came, by the server's clock, in ms.
-
-        It is the same for all items of a delivery; see `frontier.item_files`.
-        """
-        known = self._deliveries.get(request)
-        if known is None and (page := self.page(request)) is not None:
-            known = f"{page.hex()}-{self._session.node.clock():.0f}"
-            self._deliveries[request] = known
-        return known
-
-    def _forget(self, item: Any) -> None:
-        self._noted.pop(id(item), None)
-
-
-def _names(settings: BaseSettings, *classes: type) -> bool:
-    """Whether one of *classes* is among the item pipelines that are on."""
-    chosen = settings.getwithbase("ITEM_PIPELINES")
-    on = [load_object(cls) for cls, place in chosen.items() if place is not None]
-    return any(isinstance(cls, type) and issubclass(cls, classes) for cls in on)
-
-
-def origins_of(crawler: Crawler) -> Origins:
-    """The origins of *crawler*'s items, shared by middleware and pipeline."""
-    return session_of(crawler).component(Origins)
+    `None` if it did not come from the store, nor from a request that did.
+    """
+    delivery = None if request is None else session.requests.delivery(request)
+    if delivery is None:
+        return None
+    crawl = mark_of(session.node.keys.crawl_id)
+    return crawl + hashlib.sha256(crawl + delivery.identity).digest()[:12]

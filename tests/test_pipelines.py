@@ -1,62 +1,50 @@
-import logging
+from concurrent.futures import Future
 
 import pytest
-from scrapy import Spider, signals
+from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 
+from frontier.model import Stored
 from frontier.pipelines import ItemOriginMiddleware, WarcPipeline
+from frontier.requests.spider_output import ORIGIN, PARENT
+from frontier.session.session import session_of
 
-ITEM_SIGNALS = (signals.item_scraped, signals.item_dropped, signals.item_error)
-
-
-class Own(WarcPipeline):
-    """A pipeline of a project's."""
-
-
-class Holder:
-    """A pipeline that makes one of ours itself."""
+STORED = Stored("a.warc.gz", 1, 2, "<urn:uuid:1>", "2026-01-01", "sha256:0", None)
 
 
 @pytest.fixture
 def crawler():
-    def crawler(pipelines):
-        return Crawler(Spider, {"ITEM_PIPELINES": pipelines})
-
-    return crawler
+    return Crawler(Spider, {})
 
 
-def listeners(crawler):
-    return [
-        receiver
-        for signal in ITEM_SIGNALS
-        for receiver in crawler.signals.send_catch_log(signal, item={})
-    ]
+@pytest.fixture
+def archived(crawler):
+    """A request whose response is in the archive."""
+    request, stored = Request("http://a.example/"), Future()
+    stored.set_result(STORED)
+    session_of(crawler).requests.of(request).stored = stored
+    return request
 
 
-@pytest.mark.parametrize(
-    "pipelines",
-    [{}, {Holder: 1}, {WarcPipeline: None}, {"frontier.pipelines.WarcPipeline": None}],
-)
-def test_item_origins_cost_nothing_unless_wanted(crawler, pipelines):
-    made = crawler(pipelines)
+def test_no_item_is_looked_at_unless_it_gets_a_field_for_its_origin(crawler):
     with pytest.raises(NotConfigured):
-        ItemOriginMiddleware.from_crawler(made)
-
-    assert listeners(made) == []
+        ItemOriginMiddleware.from_crawler(crawler)
 
 
-@pytest.mark.parametrize("pipeline", [WarcPipeline, Own, f"{__name__}.Own"])
-def test_item_origins_are_kept_for_a_pipeline_that_wants_them(crawler, pipeline):
-    made = crawler({pipeline: 1})
-    ItemOriginMiddleware.from_crawler(made)
-    WarcPipeline.from_crawler(made)
+async def test_an_item_that_replaced_another_learns_where_its_response_is(
+    crawler, archived
+):
+    pipeline = WarcPipeline.from_crawler(crawler)
+    ORIGIN.set(archived)
+    PARENT.set(Request("http://a.example/image"))  # a pipeline has downloaded it
 
-    assert len(listeners(made)) == len(ITEM_SIGNALS)
+    item = await pipeline.process_item({"made by": "a pipeline"})
+
+    assert item["warc"]["file"] == STORED.file
 
 
-def test_pipeline_without_item_origins_warns(crawler, caplog):
-    with caplog.at_level(logging.WARNING):
-        WarcPipeline.from_crawler(crawler({Holder: 1}))
+async def test_an_item_of_no_response_passes_unchanged(crawler, archived):
+    pipeline = WarcPipeline.from_crawler(crawler)
 
-    assert "put frontier.pipelines.WarcPipeline" in caplog.text
+    assert await pipeline.process_item({"of": "start"}) == {"of": "start"}

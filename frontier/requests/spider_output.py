@@ -21,7 +21,7 @@ What always holds:
     task from its first pipeline to its last signal.
 4.  While a callback, an errback or a pipeline of a request runs, and while what it
     yields, or what a downloader middleware made of the request, is scheduled,
-    `PARENT` is that request.
+    `PARENT` is that request; in its items' pipelines, so is `ORIGIN`.
 5.  While such code runs, the watchdog can see it, step by step: from the call until it
     waits for something, while its output is handed on, and in pipelines.
 6.  The signals of an item, and the log line about a handler that fails, are Scrapy's.
@@ -88,6 +88,9 @@ TELLING = frozenset({"redirect_urls", "depth_reset"})
 
 PARENT: ContextVar[Request | None] = ContextVar("frontier_parent", default=None)
 """The request that leads to what is scheduled now; ``None`` if that is not known."""
+ORIGIN: ContextVar[Request | None] = ContextVar("frontier_origin", default=None)
+"""In pipelines, the request that led to the item; ``None`` if `Spider.start` did. It is
+not `PARENT`, which changes if a pipeline downloads something."""
 
 
 def filtered(
@@ -246,6 +249,7 @@ class SpiderOutput:
     async def handle(self, output: Any, request: Request, response: Any) -> None:
         """Schedule the requests of *output*, and send its items through pipelines."""
         PARENT.set(request)
+        ORIGIN.set(request)
         if not isinstance(output, AsyncIterator):  # an errback's
             output = as_async_generator(output)
         handling = self._hand_on(output, request, response)
