@@ -31,7 +31,6 @@ from frontier.model import frozen
 from frontier.status.snapshot import list_crawls, read_crawl
 from frontier.status.validate import printable
 from frontier.store.keys import CrawlKeys
-from frontier.workers.signals import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -267,7 +266,7 @@ class NodeProcesses:
 
         before = {
             number: signal.signal(number, pass_on)
-            for number in ENDING
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
             if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
         }
         try:

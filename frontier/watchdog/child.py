@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.watchdog.memory import EMPTY, Memory, Running, packed
-from frontier.workers.signals import kept_from_children
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Generator
@@ -171,13 +170,13 @@ class Watchdog:
         self._memory.close()
 
     async def _start(self) -> None:
-        with kept_from_children():
-            self._child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-ISc", START, json.dumps(import_path())),
-                stdin=PIPE,
-                stdout=DEVNULL,
-                pass_fds=[self._memory.file],
-            )
+        self._child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-ISc", START, json.dumps(import_path())),
+            stdin=PIPE,
+            stdout=DEVNULL,
+            pass_fds=[self._memory.file],
+            start_new_session=True,  # a terminal's signals are for the node
+        )
         if self._child.stdin is not None:
             self._child.stdin.write(self._given)
 

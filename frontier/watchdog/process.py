@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from frontier.watchdog.memory import Memory, Running
-from frontier.workers.signals import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -302,8 +301,8 @@ def _errors() -> type[Exception]:
 
 def main() -> NoReturn:
     """Watch the node that has started this process, until one of them ends."""
-    for number in ENDING:
-        signal.signal(number, signal.SIG_IGN)  # uvloop unblocks them
+    for number in (signal.SIGINT, signal.SIGTERM):  # as a service manager may send
+        signal.signal(number, signal.SIG_IGN)
     given = sys.stdin.buffer.readline()
     if not given.endswith(b"\n"):  # the node has ended before it wrote the settings
         sys.exit(0)

@@ -30,7 +30,6 @@ from typing import Any
 
 from frontier.errors import WorkerFailed
 from frontier.workers.process import JOBS, LENGTH, MOST, NO_MEMORY
-from frontier.workers.signals import kept_from_children
 
 PROGRAM = Path(__file__).with_name("process.py")
 ROOT = Path(__file__).parents[2]
@@ -125,14 +124,14 @@ class WorkerPool:
             if worker.returncode is None and not _pipe(worker.stdout).at_eof():
                 return worker
             self._kill(worker)
-        with kept_from_children():
-            worker = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", str(PROGRAM)),
-                *(str(ROOT), str(self._max_bytes), str(os.getpid())),
-                stdin=PIPE,
-                stdout=PIPE,
-                env={name: os.environ[name] for name in KEPT if name in os.environ},
-            )
+        worker = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", str(PROGRAM)),
+            *(str(ROOT), str(self._max_bytes), str(os.getpid())),
+            stdin=PIPE,
+            stdout=PIPE,
+            env={name: os.environ[name] for name in KEPT if name in os.environ},
+            start_new_session=True,  # a terminal's signals are for the node
+        )
         self._all.add(worker)
         return worker
 

@@ -10,8 +10,9 @@ What always holds:
     memory: the kernel enforces both, whatever the interpreter is doing.
 4.  It does not outlive the node: it ends with the pipe, and on Linux with the thread
     that started it; a job that is running ends at its limit at the latest.
-5.  A signal that a terminal or a service manager sends to all processes does not end
-    it: the node lets what is in flight finish.
+5.  A signal that ends nodes does not end it, so that the node lets what is in flight
+    finish: a terminal does not reach its session, and it ignores what a service manager
+    sends to all processes.
 
 It is run as a file, by its path: ``python process.py ROOT BYTES PARENT``. A message is
 its length in four bytes, followed by that much JSON. A job begins with ``{"job": name,
@@ -68,8 +69,8 @@ def main() -> None:
 
 
 def _keep_to_itself(most_bytes: int, parent: int) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # uvloop unblocks them
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the node died before that

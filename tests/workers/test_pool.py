@@ -1,7 +1,6 @@
 """Workers are real processes, and are really killed."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -16,7 +15,6 @@ from frontier.errors import WorkerFailed
 from frontier.workers import pool as pools
 from frontier.workers.pool import WorkerPool
 from frontier.workers.process import JOBS
-from frontier.workers.signals import ENDING
 
 ROOT = Path(__file__).parents[2]
 PLENTY = 60.0
@@ -214,28 +212,13 @@ async def test_a_closed_pool_has_no_worker_and_refuses_jobs(pool):
         await links_of(pool)
 
 
-async def test_workers_alone_ignore_the_signals_that_stop_a_node(pool_of):
-    pool = pool_of(2)
-    await asyncio.gather(links_of(pool), links_of(pool))
-    workers = pids()
-    for pid in workers:
-        for number in ENDING:
-            os.kill(pid, number)
-    assert await links_of(pool) == ["http://a.example/x"]
-    assert (pids(), len(workers)) == (workers, 2)
-    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {*ENDING}
-
-
-async def test_workers_ignore_signals_that_the_event_loop_has_unblocked(
-    pool, monkeypatch
-):
-    """Uvloop does, in what it starts."""
-    monkeypatch.setattr(pools, "kept_from_children", contextlib.nullcontext)
+async def test_workers_heed_neither_a_terminal_nor_a_service_manager(pool):
     pid = await worker_of(pool)
-    for number in ENDING:
+    for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(pid, number)
     assert await links_of(pool) == ["http://a.example/x"]
     assert pids() == [pid]
+    assert os.getsid(pid) == pid
 
 
 NODE = """
