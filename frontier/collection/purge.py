@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 
 from frontier.collection.rounds import Hold
 from frontier.collection.summary import (
@@ -98,9 +99,12 @@ def purge(
         progress(looked)
 
     index = keys.alldupes
-    kept = {crawl_id.encode("utf-8", "replace") for crawl_id in planned.kept}
     sums: Counter[str] = Counter()
     with Hold(store, keys) as hold:
+        # What was committed since the plan was made stays, too.
+        stay = set(members(store, keys.committed)).difference(planned.removed)
+        planned = replace(planned, kept=tuple(sorted(stay)))
+        kept = {crawl_id.encode("utf-8", "replace") for crawl_id in planned.kept}
         for found in scanned(store, index):
             gone = [digest for digest, owner in found if owner not in kept]
             step(found, *([Call.command("HDEL", index, *gone)] if gone else []))

@@ -140,6 +140,24 @@ def test_a_crawl_that_begins_meanwhile_stops_the_purge(index, three):
     assert index.members(index.keys.committed) == {"b"}
 
 
+def test_a_crawl_that_was_committed_since_the_plan_keeps_its_digests(index, three):
+    planned = plan(index.store, index.keys, {"b"})
+    wacz = make_wacz(three.parent / "d.wacz", [line("d"), line("only-a")])
+    index.put(make_manifest(three.parent / "more.json", [resource(wacz, "d")]))
+
+    purge(index.store, index.keys, planned)
+
+    found = index.everything()
+    assert found["allcrawls"] == {"b", "d"}
+    assert found["alldupes"] == {
+        digest(1): "b",
+        digest("b"): "b",
+        digest("d"): "d",
+        digest("only-a"): "d",
+    }
+    assert found["allcounts"]["totalUrls"] == "4"
+
+
 def test_capture_removal_fails_when_a_crawl_begins_meanwhile(index, three):
     class Beginning(Captures):
         def has(self, url, date):
