@@ -1,8 +1,8 @@
 """The embedded store: one private Valkey server per store directory.
 
-Its files are ``store.lock``, ``store.users`` and, in a private directory ``store``, the
-append-only file, the log, the socket and ``store.server``. The directory must be on a
-local disk: its locks and socket do not work across machines.
+Its files are ``store.users`` and, in a private directory ``store``, the append-only
+file, the log, the socket and ``store.server``. The directory must be on a local disk:
+its locks and socket do not work across machines.
 
 What always holds:
 
@@ -11,9 +11,9 @@ What always holds:
     forked, are gone; the file descriptor is inherited, and the kernel unlocks.
 2.  A user is a shared lock on ``store.users``, which ends with its process at
     the latest. Nothing is counted, so nothing can be counted wrong.
-3.  Servers are started and stopped only under the exclusive lock on ``store.lock``. A
-    server is stopped by whoever, while having that lock, gets ``store.users``
-    exclusively; nobody else can be a user then.
+3.  Users alone start a server, and one of them at a time, as the server gets its lock
+    from it. A server is stopped by whoever gets ``store.users`` exclusively; nobody
+    else can be a user before it is gone.
 4.  A server is in a session of its own and is nobody's child, so neither a
     terminal's Ctrl-C nor a node's death reaches it.
 5.  What forks inherit never unlocks anything; `EmbeddedStore.leave` acts only
@@ -32,8 +32,8 @@ import os
 import stat
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -89,15 +89,18 @@ class EmbeddedStore:
         files = _ServerFiles.of(directory)
         try:
             files.prepare()
-            with _alone(files):
-                users = _open(files.users)
-                try:
-                    fcntl.flock(users, fcntl.LOCK_SH)
-                    pid = _ensure_running(files)
-                except BaseException:
-                    with suppress(StoreUnavailable):  # the first error says more
-                        _part(files, users)
-                    raise
+            users = _open(files.users)
+            try:
+                if not _gets(users, fcntl.LOCK_SH):
+                    logger.info(
+                        "another node is stopping the store in %s; waiting", directory
+                    )
+                    fcntl.flock(users, fcntl.LOCK_SH)  # it has a limit
+                pid = _ensure_running(files)
+            except BaseException:
+                with suppress(StoreUnavailable):  # the first error says more
+                    _part(files, users)
+                raise
         except OSError as error:
             raise files.unavailable(str(error)) from error
         return cls(files, users, pid)
@@ -127,8 +130,7 @@ class EmbeddedStore:
             )
             return
         try:
-            with _alone(self._files):
-                _part(self._files, users)
+            _part(self._files, users)
         except OSError as error:
             raise self._files.unavailable(str(error)) from error
 
@@ -186,7 +188,6 @@ class _ServerFiles:
     directory: Path
     data: Path
     log: Path
-    lock: Path
     users: Path
     server: Path
     socket: Path
@@ -204,7 +205,6 @@ class _ServerFiles:
             directory=home,
             data=data,
             log=data / "valkey.log",
-            lock=home / "store.lock",
             users=home / "store.users",
             server=data / "store.server",
             socket=socket,
@@ -238,34 +238,13 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
-def _gets(descriptor: int) -> bool:
-    """Whether the exclusive lock on *descriptor* was free; if so it is ours now."""
+def _gets(descriptor: int, lock: int = fcntl.LOCK_EX) -> bool:
+    """Whether the *lock* on *descriptor* was free; if so it is ours now."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
-
-
-@contextmanager
-def _alone(files: _ServerFiles) -> Iterator[None]:
-    """Keep everybody else from starting or stopping this store's server meanwhile.
-
-    Waiting for the lock needs no limit: everything done under it has one.
-    """
-    descriptor = _open(files.lock)
-    try:
-        if not _gets(descriptor):
-            logger.info(
-                "another node is starting or stopping the store in %s; waiting for it",
-                files.directory,
-            )
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork may have a copy
-        os.close(descriptor)
 
 
 def _part(files: _ServerFiles, users: int) -> None:
