@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, settings
 
 from frontier.model import Lease
 from frontier.store import address
-from frontier.store.client import BlockingStore, Call, Store
+from frontier.store.client import BlockingStore, Store
 from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 from tests import foreign
 from tests.browser import chromium, shots, tab  # noqa: F401
@@ -365,8 +365,14 @@ def blocking(server):
 @pytest.fixture
 def db(blocking):
     """Ask the server of the test one command."""
+    return blocking().command
+
+
+@pytest.fixture
+def names_like(blocking):
+    """The keys that match a pattern, on all servers."""
     store = blocking()
-    return lambda *parts: store.call(Call.command(*parts))
+    return lambda pattern: sorted(set(store.scan(pattern)))
 
 
 @pytest.fixture

@@ -145,12 +145,12 @@ def test_a_crawl_without_an_id_has_the_name_of_its_spider(crawler):
     assert seen_test.crawl_id == "foo-dupefilter"
 
 
-def test_dupefilter_queues_nothing(opened, db, unique):
+def test_dupefilter_queues_nothing(opened, db, names_like, unique):
     dupefilter = opened()
     for number in range(50):
         dupefilter.request_seen(Request(f"http://a.example/{number}"))
 
-    names = db("KEYS", f"{{frontier:{unique}:*")
+    names = names_like(f"{{frontier:{unique}:*")
     kinds = {name.split(b"}:")[1].split(b":")[0] for name in names}
     assert kinds == {b"seen", b"set", b"counts"}
     counts = [name for name in names if name.endswith(b":counts")]
@@ -169,7 +169,7 @@ def test_each_seen_tier_is_counted(opened):
     assert stat(second, "frontier/seen/bloom") == 0
 
 
-def test_scrapy_redis_flush_clears_the_dupefilter(opened, db, unique):
+def test_scrapy_redis_flush_clears_the_dupefilter(opened, db, names_like, unique):
     dupefilter = opened(FRONTIER_PARTITIONS=1, FRONTIER_BLOOM_CAPACITY=10)
     requests = [Request(f"http://a.example/{number}") for number in range(1_500)]
     for request in requests:
@@ -177,7 +177,7 @@ def test_scrapy_redis_flush_clears_the_dupefilter(opened, db, unique):
 
     dupefilter.clear()
 
-    assert db("KEYS", f"*:{unique}*") == []
+    assert names_like(f"*:{unique}*") == []
     assert not db("SISMEMBER", "frontier:crawls", unique)
     assert not any(dupefilter.request_seen(request) for request in requests)
     assert db("SISMEMBER", "frontier:crawls", unique)

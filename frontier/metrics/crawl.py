@@ -20,7 +20,7 @@ from frontier.metrics.exposition import Families, Metric, Samples, families
 from frontier.metrics.figures import FIGURES
 from frontier.model import frozen
 from frontier.status.validate import whole
-from frontier.store.client import BlockingStore, information
+from frontier.store.client import BlockingStore, infos
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,8 +52,10 @@ class StoreMemory:
         Raises:
             StoreError: The store does not answer, or with an error.
         """
-        found = information(store.command("INFO", "memory"))
-        return cls(whole(found.get("used_memory")), whole(found.get("maxmemory")))
+        found = infos(store.command("INFO", "memory"))
+        limits = [whole(one.get("maxmemory")) for one in found]
+        used = sum(whole(one.get("used_memory")) for one in found)
+        return cls(used, sum(limits) if all(limits) else 0)
 
 
 @frozen

@@ -55,12 +55,10 @@ def milliseconds(time: Sequence[int]) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-EVERYWHERE = frozenset(("CONFIG", "INFO", "KEYS", "SCRIPT", "WAIT", "WAITAOF"))
-"""Commands that go to all primaries of a cluster."""
+EVERYWHERE = frozenset(("CONFIG", "INFO", "SCRIPT", "WAIT", "WAITAOF"))
+"""Commands that go to all primaries of a cluster, and have a list of replies there."""
 ANYWHERE = frozenset(("PING", "TIME", "CLUSTER"))
 """Commands without a key; they go where the call before them goes."""
-SECOND = frozenset(("MEMORY", "OBJECT"))
-"""Commands with another word before their key; tests look at keys by them."""
 
 
 @frozen
@@ -117,8 +115,7 @@ class Call:
         elif self.name in EVERYWHERE or self.name in ANYWHERE:
             return None
         else:
-            first = str(self.parts[0]).upper()  # this may have both words
-            key = self.parts[2 if first in SECOND else 1]
+            key = self.parts[1]
         return key if isinstance(key, bytes) else str(key).encode()
 
 

@@ -92,6 +92,8 @@ _FORBIDDEN = re.compile(
 )
 """How a server says that its ACL forbids a user something, also in a script."""
 _UNKNOWN = re.compile(r"unknown( redis)? command", re.IGNORECASE)
+KEEPS = "noeviction"
+"""The one policy of a server that never drops keys by itself."""
 MAX_KEYS = 5
 """Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"
@@ -410,12 +412,12 @@ class BlockingStore:
         """Send the command *parts* and return its reply; raises as `run` does."""
         return self.run([Call(parts)])[0]
 
-    def runs(self) -> str:
+    def runs(self) -> list[str]:
         """The run ids of the servers; raises as `run` does.
 
         If they change, the servers may have forgotten what they had confirmed.
         """
-        return str(self.command("INFO", "server")["run_id"])
+        return sorted(one["run_id"] for one in infos(self.command("INFO", "server")))
 
     def scan(self, pattern: str) -> Iterator[bytes]:
         """The keys that match *pattern*, some perhaps twice; raises as `run` does.
@@ -565,37 +567,33 @@ class _Servers:
         return self._cls(**{**params, **named})
 
 
-def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
-    """Refuse a server that may forget keys, given its ``INFO memory``.
+def infos(reply: Any) -> list[Mapping[str, Any]]:
+    """What each server of a store has said, given the *reply* to an ``INFO``."""
+    return reply if isinstance(reply, list) else [reply]
+
+
+def check_server(reply: Any, where: str) -> None:
+    """Refuse a server that may forget keys, given the reply to ``INFO memory``.
 
     Raises:
         StoreRefused: Its eviction policy is not ``noeviction``.
     """
-    policy = information(reply).get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
-        raise StoreRefused(
-            f"the store at {where} has maxmemory-policy {policy} and would drop URLs "
-            "silently; set maxmemory-policy noeviction"
-        )
+    for info in infos(reply):
+        policy = info.get("maxmemory_policy", KEEPS)
+        if policy != KEEPS:
+            raise StoreRefused(
+                f"the store at {where} has maxmemory-policy {policy} and would drop "
+                f"URLs silently; set maxmemory-policy {KEEPS}"
+            )
 
 
-def memory_share(reply: bytes | Mapping[str, Any]) -> float:
-    """How much of its memory a store uses, given its ``INFO memory``: 1.0 is all.
+def memory_share(reply: Any) -> float:
+    """How much of its memory the fullest server uses, given ``INFO memory``.
 
-    For a cluster it is the share of the fullest primary; 0 where there is no limit.
+    1.0 is all; 0 where there is no limit.
     """
-    info = information(reply)
-    limit = int(info.get("maxmemory", 0))
-    own = int(info.get("used_memory", 0)) / limit if limit else 0.0
-    return float(info.get("memory_share", own))
-
-
-def information(reply: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
-    """The reply to an ``INFO``, from either form in which a client returns it."""
-    if not isinstance(reply, bytes):
-        return reply
-    lines = reply.decode("utf-8", "replace").splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)
+    told = [(one.get("used_memory", 0), one.get("maxmemory")) for one in infos(reply)]
+    return max((float(used) / most for used, most in told if most), default=0.0)
 
 
 def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused:

@@ -16,7 +16,6 @@ What always holds:
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -47,8 +46,6 @@ FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.1
 PATIENCE = 3.0
 """Seconds for which a slot may be between two servers, or have none."""
-KEEPS = "noeviction"
-"""The one policy of a server that never drops keys by itself."""
 NOT_YET = (redis.exceptions.TryAgainError, redis.exceptions.ClusterDownError)
 LAYOUT = ("CLUSTER", "SLOTS")
 LOADING: tuple[Parts, ...] = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS.values())
@@ -156,9 +153,13 @@ class Router:
                 pause = min(2 * pause, LONGEST_PAUSE)
             if self._stale and jobs:
                 await self._look(send)
-        return [
-            merged(call.name, found) for call, found in zip(calls, answers, strict=True)
-        ]
+        return [self._reply(*one) for one in zip(calls, answers, strict=True)]
+
+    def _reply(self, call: Call, found: list[Any]) -> Any:
+        """The reply to *call*, of which *found* are those of its servers."""
+        if self.alone or call.server is not None or call.name not in EVERYWHERE:
+            return found[0]
+        return next((one for one in found if isinstance(one, Exception)), found)
 
     def _jobs(self, calls: Sequence[Call]) -> list[_Job]:
         jobs: list[_Job] = []
@@ -288,29 +289,3 @@ def _layout(reply: list[Any], asked: Server) -> list[Server | None]:
         server = ((host or b"").decode() or asked[0], int(port))
         owners[first : last + 1] = [server] * (last + 1 - first)
     return owners
-
-
-def merged(name: str, replies: list[Any]) -> Any:
-    """The replies of several servers to the command *name*, merged into one."""
-    if len(replies) == 1:
-        return replies[0]
-    for reply in replies:
-        if isinstance(reply, Exception):
-            return reply
-    if name == "KEYS":
-        return [key for reply in replies for key in reply]
-    if name != "INFO":
-        return replies[0] if replies else None
-    used = [reply.get("used_memory", 0) for reply in replies]
-    limits = [reply.get("maxmemory", 0) for reply in replies]
-    policies = [reply.get("maxmemory_policy", KEEPS) for reply in replies]
-    others = (policy for policy in policies if policy != KEEPS)
-    return {
-        "run_id": " ".join(sorted(reply.get("run_id", "") for reply in replies)),
-        "used_memory": sum(used),
-        "maxmemory": sum(limits) if all(limits) else 0,
-        "memory_share": max(
-            n / (most or math.inf) for n, most in zip(used, limits, strict=True)
-        ),
-        "maxmemory_policy": next(others, KEEPS),
-    }

@@ -113,7 +113,7 @@ class Index:
         """Every key of the collection without its prefix, and what is in it."""
         found = {}
         prefix = self.keys.alldupes.removesuffix("alldupes")
-        for key in self("KEYS", f"{prefix}*"):
+        for key in set(self.store.scan(f"{prefix}*")):
             name = key.decode()
             short = name.removeprefix(prefix)
             if short in {"last_update_ts", *volatile}:

@@ -314,7 +314,7 @@ class Cluster:
         """URLs that are reserved in the crawl now."""
         urls = []
         pattern = f"{{frontier:{crawl_id}:*:reserved"
-        for key in self.db("KEYS", pattern):
+        for key in set(self.store.scan(pattern)):
             for value in self.db("HVALS", key):
                 _, queue, item = value.split(b"\n", 2)
                 urls.append(decode(item, queue.decode())["url"])

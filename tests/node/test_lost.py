@@ -56,7 +56,7 @@ async def fill(node):
 
 
 async def test_an_emptied_part_of_a_store_is_found_by_who_pushes(
-    open_node, lose, store, until
+    open_node, lose, names_like, until
 ):
     a = await open_node()
     await fill(a)
@@ -66,7 +66,7 @@ async def test_an_emptied_part_of_a_store_is_found_by_who_pushes(
     await until(failed(a), "a failure")
     assert isinstance(a.owner.failures[0], CrawlLost)
     await a.close()
-    left = await store.call(Call.command("KEYS", pattern))
+    left = names_like(pattern)
     crawl = f"{{{a.keys.namespace}:{a.keys.crawl_id}"
     kept = (f"{crawl}}}:".encode(), f"{crawl}:3}}:".encode())
     assert left
@@ -115,7 +115,7 @@ async def test_the_parts_of_an_earlier_crawl_of_the_name_are_not_taken_over(
 
 
 async def test_a_node_that_leaves_a_store_that_was_emptied_says_so(
-    open_node, lose, store
+    open_node, lose, names_like
 ):
     a = await open_node(lease_ttl=600.0)
     await fill(a)
@@ -124,4 +124,4 @@ async def test_a_node_that_leaves_a_store_that_was_emptied_says_so(
     await a.close()
 
     assert isinstance(a.owner.failures[0], CrawlLost)
-    assert await store.call(Call.command("KEYS", pattern)) == []
+    assert names_like(pattern) == []

@@ -10,7 +10,7 @@ import pytest
 from frontier.node.memory_limit import SeenMemoryLimit
 from frontier.queue.push import TEST, Push
 from frontier.seen.config import SeenConfig
-from frontier.store.client import BlockingStore, Call
+from frontier.store.client import BlockingStore
 from frontier.urls.fingerprint import seen_hash
 from tests.harness.crawls import node_of, push
 
@@ -43,7 +43,8 @@ class Crawl:
         for number in range(PARTITIONS):
             prefix = self.keys.partition(number).prefix.replace("[", "\\[")
             pattern = f"{prefix}{what}:*"
-            found += len(await self.store.call(Call.command("KEYS", pattern)))
+            with closing(BlockingStore.at(self.store.address)) as store:
+                found += len(await asyncio.to_thread(list, store.scan(pattern)))
         return found
 
 

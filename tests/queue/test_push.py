@@ -144,7 +144,7 @@ def test_a_stale_layout_changes_nothing_and_brings_the_current_one(
 
 def encodings(db, keys, layout):
     return {
-        db("OBJECT", "ENCODING", keys.bucket(layout.era, n))
+        db("OBJECT ENCODING", keys.bucket(layout.era, n))
         for n in range(layout.buckets)
         if db("EXISTS", keys.bucket(layout.era, n))
     }

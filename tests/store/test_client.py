@@ -167,11 +167,11 @@ async def test_a_closed_store_makes_no_connection(connect, server):
     assert not any(one.is_connected for one in made), "a sentinel's, too"
 
 
-def test_server_info_is_checked_as_a_mapping_or_bytes():
-    check_server({"maxmemory_policy": "noeviction"}, "here")
-    check_server(b"# Memory\r\nmaxmemory_policy:noeviction\r\n", "here")
-    evicts = {"maxmemory_policy": "volatile-ttl"}
-    for said in (evicts, b"# Memory\r\nmaxmemory_policy:volatile-ttl\r\n"):
+def test_each_server_of_a_store_is_checked():
+    keeps, evicts = ({"maxmemory_policy": p} for p in ("noeviction", "volatile-ttl"))
+    check_server(keeps, "here")
+    check_server([keeps, keeps], "here")
+    for said in (evicts, [keeps, evicts]):
         with pytest.raises(
             StoreRefused,
             match="at here has .*set maxmemory-policy no",
