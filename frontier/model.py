@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import IO, TYPE_CHECKING, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from concurrent.futures import Future
 
 T = TypeVar("T")
@@ -33,12 +33,10 @@ class FileBody:
     process.
     """
 
-    def __init__(self, file: IO[bytes], digests: Mapping[str, str] | None = None):
-        """*digests* are known already, as the index spells them, by algorithm."""
+    def __init__(self, file: IO[bytes]) -> None:
         file.flush()
         self._file = os.dup(file.fileno())
         self._size = os.fstat(self._file).st_size
-        self.digests = digests or {}
 
     def __del__(self) -> None:
         os.close(self._file)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from frontier.model import Body, FileBody, slices_of
+from frontier.model import Body, slices_of
 
 ALGORITHM = "sha256"
 """The algorithm of payload digests, unless another one is chosen."""
@@ -80,8 +80,6 @@ def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
         ImportError: See `hashing`.
         ValueError: See `hashing`.
     """
-    if isinstance(payload, FileBody) and algorithm in payload.digests:
-        return payload.digests[algorithm]
     computed = _computed(algorithm, payload)
     return PayloadDigest(algorithm, computed.digest()).spelled()
 

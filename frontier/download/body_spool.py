@@ -26,7 +26,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from scrapy.http import Response
 
-from frontier.dedupe.digest import PayloadDigest, hashing
 from frontier.model import Body, FileBody
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ class SpoolDirectory:
     def __init__(self, config: Config) -> None:
         self.directory = config.warc_dir
         self.limit = config.warc_spool_bytes
-        self.algorithm = config.digest
         self.thread = ThreadPoolExecutor(1, "frontier-spool")
         self.closing = threading.Event()
 
@@ -101,7 +99,6 @@ class Spool:
         self._paused = False
         self._transport: Any = None
         self._file: IO[bytes] | None = None  # only the thread uses it
-        self._digest: Any = None  # of what is in the file
         self._spooled = False
         self._over = threading.Event()
         self._whole = b""
@@ -197,14 +194,11 @@ class Spool:
         complained = False
         while rest:
             try:
-                if self._file is None or self._digest is None:
+                if self._file is None:
                     self._file = TemporaryFile(  # noqa: SIM115 (`_filed` closes it)
                         dir=self._place.directory, buffering=0
                     )
-                    self._digest = hashing(self._place.algorithm)
-                written = self._file.write(rest) or 0
-                self._digest.update(rest[:written])
-                rest = rest[written:]
+                rest = rest[self._file.write(rest) or 0 :]
             except OSError as error:
                 if not complained:
                     complained = True
@@ -223,9 +217,7 @@ class Spool:
             self._whole = self._file.read()
 
     def _filed(self) -> Body:
-        if self._file is None or self._digest is None or self._file.tell() == 0:
+        if self._file is None or self._file.tell() == 0:
             return b""
         with self._file as file:
-            name = self._place.algorithm
-            digest = PayloadDigest(name, self._digest.digest())
-            return FileBody(file, {name: digest.spelled()})
+            return FileBody(file)
