@@ -34,7 +34,7 @@ from weakref import WeakKeyDictionary
 from scrapy.utils.misc import load_object
 
 from frontier.download.capture import capture, request_head, response_head
-from frontier.model import Exchange, Found, Made, frozen
+from frontier.model import Exchange, Found, Made
 from frontier.node.context import Tasks
 from frontier.requests.discovery import extended, found_of
 from frontier.scrapy_internals import handler_for
@@ -78,60 +78,29 @@ _VERSIONS = {"h2": "h2", "http/2.0": "h2", "http/2": "h2", "h3": "h3"}
 _Lines = list[tuple[bytes, bytes]]
 
 
-@frozen
-class Answer:
-    """What Playwright reports about a response and its request."""
+def as_sent(exchange: Exchange, size: int, maker: str) -> Exchange:
+    """*exchange* as it is archived, of a body that had *size* bytes on the wire.
 
-    url: str
-    method: str
-    asked: _Lines
-    sent: bytes
-    status: int
-    reason: str
-    lines: _Lines
-    body: bytes | None
-    """Without codings; ``None`` if it could not be fetched."""
-    size: int
-    """Bytes of the body on the wire, codings included; -1 if it is not known."""
-    started: float
-    elapsed_ms: int
-    ip: str | None = None
-    protocols: tuple[str, ...] = ()
-    too_long: bool = False
-    """Whether the body was not fetched because of its size."""
-
-
-def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
-    """The exchange that *answer* is part of.
-
-    It names *maker*, the handler, if its body is not known to be what a server sent.
+    Its body is without codings, its head the one that the server sent; *size* is -1 if
+    it is not known. It names *maker*, the handler, if its body is not known to be what
+    a server sent.
     """
-    head = response_head(answer.status, answer.lines, answer.reason)
-    body, truncated = answer.body, None
-    if body is None:
-        is_empty = answer.status in BODILESS or answer.method == "HEAD"
-        if not (is_empty or answer.size == 0):
-            truncated = "length" if answer.too_long else "unspecified"
-        body = b""
-    exchange = Exchange(
-        url=answer.url,
-        started=answer.started,
-        request_head=request_head(
-            answer.method, answer.url, answer.asked, len(answer.sent)
-        ),
-        request_body=answer.sent,
-        response_head=_without_codings(head, body, truncated),
-        response_body=body,
-        status=answer.status,
-        ip=answer.ip,
-        truncated=truncated,
-        protocols=answer.protocols,
-        fetch_ms=answer.elapsed_ms,
-        notes=("browser",),
-    )
-    if not body or (len(body) == answer.size and not _CODED.search(head)):
+    head, body = exchange.response_head, exchange.response_body
+    stored = _without_codings(head, len(body), exchange.truncated)
+    exchange = replace(exchange, response_head=stored)
+    if not body or (len(body) == size and not _CODED.search(head)):
         return exchange
     return _as_text(exchange, head, maker)
+
+
+def lacking(method: str, status: int, size: int, most: int) -> str | None:
+    """The reason for WARC-Truncated of an answer whose body could not be fetched.
+
+    *size* is what the body had on the wire; above *most* it is not asked for.
+    """
+    if status in BODILESS or method == "HEAD" or size == 0:
+        return None
+    return "length" if size > most else "unspecified"
 
 
 def _as_text(exchange: Exchange, head: bytes, maker: str) -> Exchange:
@@ -285,8 +254,7 @@ class _Page:
             kind = type(self._handler)
             maker = f"{kind.__module__}.{kind.__qualname__}"
             is_own = asked.is_navigation_request() and asked.frame.parent_frame is None
-            exchange = exchange_of_answer(answer, maker)
-            self._traffic.take(request, exchange, is_own=is_own)
+            self._traffic.take(request, as_sent(*answer, maker), is_own=is_own)
         except Exception as error:  # noqa: BLE001 - Playwright's, or the archive's
             self._traffic.lost(error)
 
@@ -304,8 +272,13 @@ class _Page:
         )
 
 
-async def _answer(asked: Any, most: int, is_proxied: bool) -> Answer | None:
-    """What is known about the response to *asked*; ``None`` if no server sent one."""
+async def _answer(
+    asked: Any, most: int, is_proxied: bool
+) -> tuple[Exchange, int] | None:
+    """The exchange that *asked* began, with the size of its body on the wire.
+
+    ``None`` if no server sent a response.
+    """
     response = await asked.response()
     if response is None or response.from_service_worker:
         return None
@@ -328,22 +301,28 @@ async def _answer(asked: Any, most: int, is_proxied: bool) -> Answer | None:
     if isinstance(security, dict) and security.get("protocol"):
         protocols.append(security["protocol"].lower().replace(" ", "/"))
     ip = address.get("ipAddress") if isinstance(address, dict) else None
-    return Answer(
+    method, form, status = asked.method, asked.post_data_buffer or b"", response.status
+    body = await _body(response) if size <= most else None
+    began = timing["startTime"]
+    exchange = Exchange(
         url=asked.url,
-        method=asked.method,
-        asked=_lines(sent, asked.headers),
-        sent=asked.post_data_buffer or b"",
-        status=response.status,
-        reason=response.status_text,
-        lines=_lines(got, response.headers),
-        body=await _body(response) if size <= most else None,
-        size=size,
-        started=timing["startTime"] / 1000 if timing["startTime"] > 0 else time.time(),
-        elapsed_ms=round(ended) if ended >= 0 else -1,
+        started=began / 1000 if began > 0 else time.time(),
+        request_head=request_head(
+            method, asked.url, _lines(sent, asked.headers), len(form)
+        ),
+        request_body=form,
+        response_head=response_head(
+            status, _lines(got, response.headers), response.status_text
+        ),
+        response_body=body or b"",
+        status=status,
         ip=ip.strip("[]") if ip and not is_proxied else None,
+        truncated=lacking(method, status, size, most) if body is None else None,
         protocols=tuple(protocols),
-        too_long=size > most,
+        fetch_ms=round(ended) if ended >= 0 else -1,
+        notes=("browser",),
     )
+    return exchange, size
 
 
 async def _body(response: Any) -> bytes | None:
@@ -378,10 +357,10 @@ def _lines(given: Any, otherwise: dict[str, str]) -> _Lines:
     ]
 
 
-def _without_codings(head: bytes, body: bytes, truncated: str | None) -> bytes:
-    """*head* for a *body* whose codings were undone, as in `archive.coding`."""
+def _without_codings(head: bytes, size: int, truncated: str | None) -> bytes:
+    """*head* for a body of *size* bytes whose codings were undone."""
     changed = _UNTRUE.sub(rb"X-Archive-Orig-\1", head)
-    if not body or truncated or changed == head:
+    if not size or truncated or changed == head:
         return changed
     changed = _LENGTH.sub(rb"X-Archive-Orig-\1", changed)
-    return changed[:-2] + b"Content-Length: %d\r\n\r\n" % len(body)
+    return changed[:-2] + b"Content-Length: %d\r\n\r\n" % size

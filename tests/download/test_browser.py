@@ -4,7 +4,9 @@ import pytest
 
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.revisit_policy import may_be_revisit
-from frontier.download.browser import AS_TEXT, Answer, exchange_of_answer
+from frontier.download.browser import AS_TEXT, as_sent, lacking
+from frontier.download.capture import request_head, response_head
+from frontier.model import Exchange
 from frontier.warc.records import capture
 from tests.warc.samples import NOON, warc_headers
 
@@ -12,22 +14,22 @@ MAKER = "scrapy_playwright.handler.Handler"
 INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
 
 
-def exchange(kind, body, size, *lines, **changes):
+def exchange(kind, body, size, *lines, method="GET", sent=b"", reason="Fine", **more):
     """Of an answer of type *kind* whose body had *size* bytes on the wire."""
-    facts = {
-        "url": "http://example.com/a?b",
-        "method": "GET",
-        "asked": [(b"Accept", b"*/*")],
-        "sent": b"",
-        "status": 200,
-        "reason": "Fine",
-        "lines": [(b"Content-Type", kind.encode()), *lines],
-        "body": body,
-        "size": size,
-        "started": NOON,
-        "elapsed_ms": 7,
-    }
-    return exchange_of_answer(Answer(**{**facts, **changes}), MAKER)
+    url = "http://example.com/a?b"
+    came = Exchange(
+        url=url,
+        started=NOON,
+        request_head=request_head(method, url, [(b"Accept", b"*/*")], len(sent)),
+        request_body=sent,
+        response_head=response_head(
+            200, [(b"Content-Type", kind.encode()), *lines], reason
+        ),
+        response_body=body,
+        status=200,
+        **more,
+    )
+    return as_sent(came, size, MAKER)
 
 
 def kinds(made):
@@ -139,23 +141,22 @@ def test_a_form_is_a_request_with_its_body():
 
 
 @pytest.mark.parametrize(
-    ("changes", "truncated"),
+    ("facts", "truncated"),
     [
-        ({"status": 302, "size": 10}, "unspecified"),
-        ({"size": 10, "too_long": True}, "length"),
-        ({"size": -1}, "unspecified"),
-        ({"status": 302, "size": 0}, None),
-        ({"status": 204, "size": -1}, None),
-        ({"status": 304, "size": -1}, None),
-        ({"method": "HEAD", "size": -1}, None),
+        (("GET", 302, 10), "unspecified"),
+        (("GET", 200, 1_001), "length"),
+        (("GET", 200, -1), "unspecified"),
+        (("GET", 302, 0), None),
+        (("GET", 204, -1), None),
+        (("GET", 304, -1), None),
+        (("HEAD", 200, -1), None),
     ],
 )
-def test_a_body_that_could_not_be_had_is_cut(changes, truncated):
-    made = exchange("text/html", None, **{"size": 0, **changes})
+def test_a_body_that_could_not_be_had_is_cut(facts, truncated):
+    assert lacking(*facts, most=1_000) == truncated
 
+    made = exchange("text/html", b"", 0, truncated=truncated)
     assert kinds(made) == ["response", "request"]
-    assert made.response_body == b""
-    assert made.truncated == truncated
 
 
 def test_a_line_break_in_a_header_makes_no_header():
