@@ -107,12 +107,8 @@ class PushingFeatures(SpiderFeatures):
     """The features of a crawl without an engine."""
 
     @override
-    def _guard(self, hops: Any) -> None:
-        """There is no downloader."""
-
-    @override
-    def _follow_output(self, drop: Any, hops: Any) -> None:
-        """Nor is there a spider."""
+    def _stand_between(self, drop: Any, hops: Any) -> None:
+        """There is neither a downloader nor a spider."""
 
 
 class Pushing(Scheduler):

@@ -14,7 +14,6 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.utils.response import get_base_url
 
 from frontier.download.body_spool import ARCHIVED_ONLY
-from frontier.download.browser import BrowserTraffic
 from frontier.download.capture import (
     capture,
     exchange_of,
@@ -31,6 +30,7 @@ from frontier.download.outcomes import (
     kind_of_status,
     outcome_of,
 )
+from frontier.download.politeness import LeaseGuard
 from frontier.errors import BodyArchivedOnly, FrontierError
 from frontier.model import Attempt, Exchange, Unmodified
 from frontier.node.imported import Imported
@@ -67,6 +67,7 @@ class HopMiddleware(OfCrawler):
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
         self._hops = self._session.component(Hops)
+        self._guard = self._session.component(LeaseGuard)
         self._crawler = crawler
 
     async def process_request(self, request: Request) -> None:
@@ -76,8 +77,7 @@ class HopMiddleware(OfCrawler):
             IgnoreRequest: It may not be sent (`Hops.require`), or not now.
         """
         await self._hops.require(request)
-        if self._session.lease_guard is not None:  # before its robots.txt takes a turn
-            self._session.lease_guard.require_turn(request)
+        self._guard.require_turn(request)  # before its robots.txt takes a turn
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Let *response* pass, with its body or to a callback that needs none.
@@ -196,9 +196,7 @@ class CaptureMiddleware(OfCrawler):
         self._session = session_of(crawler)
         with one_message():
             self._answering = Answering(crawler, self._session)
-        config = self._session.config
-        if config.warc_enabled and config.warc_browser:
-            self._session.browser = BrowserTraffic(crawler, self._session)
+        self._guard = self._session.component(LeaseGuard)
 
     async def process_request(self, request: Request) -> None:
         """Note if *request* names its slot.
@@ -206,8 +204,7 @@ class CaptureMiddleware(OfCrawler):
         Raises:
             TurnIsLater: Its host is to be left alone first.
         """
-        if self._session.lease_guard is not None:  # robots.txt had the last turn
-            self._session.lease_guard.require_turn(request)
+        self._guard.require_turn(request)  # robots.txt had the last turn
         if DOWNLOAD_SLOT in request.meta:
             self._session.requests.of(request).names_slot = True
 

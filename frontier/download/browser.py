@@ -38,6 +38,7 @@ from frontier.model import Exchange, Found, Made
 from frontier.node.context import Tasks
 from frontier.requests.discovery import extended, found_of
 from frontier.scrapy_internals import handler_for
+from frontier.session.session import session_of
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-
-    from frontier.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -135,9 +134,9 @@ def is_browser(handler: object) -> bool:
 class BrowserTraffic:
     """Listens to the pages of one crawler's scrapy-playwright handler."""
 
-    def __init__(self, crawler: Crawler, session: Session) -> None:
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._session = session
+        self._session = session_of(crawler)
         self._pages: WeakKeyDictionary[Any, _Page] = WeakKeyDictionary()
         self._told = False
 
@@ -177,7 +176,7 @@ class BrowserTraffic:
 
     def _handler(self, request: Request) -> Any:
         """The handler of *request*, if it has a browser fetch it, in this thread."""
-        wanted = request.meta.get("playwright") and request.meta.get("archive", True)
+        wanted = self._session.config.warc_browser and request.meta.get("archive", True)
         if not wanted or self._session.archive is None:
             return None
         handler = handler_for(self._crawler, urlsplit(request.url).scheme)

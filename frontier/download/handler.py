@@ -38,7 +38,7 @@ from frontier.download.body_spool import ArchivedOnly, SpoolDirectory
 from frontier.download.capture import truncation
 from frontier.download.hops import SEED, Hops
 from frontier.download.outcomes import LeaseGone, outcome_of
-from frontier.download.politeness import lost
+from frontier.download.politeness import LeaseGuard, lost
 from frontier.download.wire import Connections, Wire
 from frontier.node.file_limit import nears_file_limit
 from frontier.scrapy_internals import BaseAgent, BaseHandler, wrap_twisted_exceptions
@@ -78,6 +78,7 @@ class CheckedHandler(BaseHandler):
         super().__init__(crawler)
         self._session = session_of(crawler)
         self._hops = self._session.component(Hops)
+        self._guard = self._session.component(LeaseGuard)
 
     def guard(self, request: Request) -> None:
         """Let *request* be written if its lease is current.
@@ -85,10 +86,8 @@ class CheckedHandler(BaseHandler):
         Raises:
             LeaseGone: It is not; the request goes back to the store.
         """
-        session = self._session
-        if session.lease_guard is None or session.lease_guard.covers(request):
-            return
-        raise lost(session, request)
+        if not self._guard.covers(request):
+            raise lost(self._session, request)
 
     @contextmanager
     def _telling(self, checked: Checked) -> Iterator[None]:

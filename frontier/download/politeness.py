@@ -28,24 +28,27 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from frontier.download.addresses import send_checked
+from frontier.download.back_off import LeftAlone
+from frontier.download.browser import BrowserTraffic
+from frontier.download.hops import Hops
 from frontier.download.outcomes import LeaseGone, PartitionLost, TurnIsLater
 from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
+from frontier.session.session import session_of
 from frontier.urls.partition import SPREAD, shards_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.download.back_off import LeftAlone
-    from frontier.download.hops import Hops
+    from frontier.node.hosts import HostConcurrency
     from frontier.queue.reserve import Reservation
     from frontier.session.session import Session
 
@@ -83,23 +86,28 @@ def lost(session: Session, request: Request) -> PartitionLost:
 class LeaseGuard:
     """Stands before the download handlers of one crawler."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        session: Session,
-        hops: Hops,
-        left_alone: LeftAlone | None = None,
-    ) -> None:
+    _slots: Slots
+    _host_concurrency: HostConcurrency
+    _send: Callable[[Request], Coroutine[Any, Any, Response]]
+
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._session = session
-        self._left_alone = left_alone
-        self._slots = Slots(crawler)
+        self._session = session = session_of(crawler)
+        self._left_alone = session.component(LeftAlone)
         self._next: dict[str, float] = {}
-        self._hops = hops
-        self._host_concurrency = session.node.host_concurrency
+        self._hops = session.component(Hops)
+        self._browser = session.component(BrowserTraffic)
         self._is_spread = session.config.queue_key in SPREAD
         self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
-        self._send = stand_before_handlers(crawler, self.send)
+
+    def open(self) -> None:
+        """Stand between Scrapy's downloader slots and its handlers.
+
+        Before that, nothing stands on a reservation.
+        """
+        self._slots = Slots(self._crawler)
+        self._host_concurrency = self._session.node.host_concurrency
+        self._send = stand_before_handlers(self._crawler, self.send)
 
     async def send(self, request: Request) -> Response:
         """Send *request* once the lease that it depends on is current.
@@ -112,8 +120,7 @@ class LeaseGuard:
         delivery = self._session.requests.delivery(request)
         if delivery is not None and delivery.is_given_back:
             raise LeaseGone(CLOSING)
-        if self._left_alone is not None:  # perhaps only since it waits in its slot
-            await self._left_alone.require(request)
+        await self._left_alone.require(request)  # perhaps since it waits in its slot
         reservation = None if delivery is None else delivery.reservation
         if reservation is None:
             await self._covered(request, self._session.requests.stands_on(request))
@@ -176,14 +183,12 @@ class LeaseGuard:
             self._session.node.inbox.sent(taken, delay, turn)
         state = self._session.requests.of(request)
         state.sent = time.time()
-        browser = self._session.browser
-        if browser is None or not request.meta.get("playwright"):
+        if not request.meta.get("playwright"):
             response = await self._send_checked(request)
         else:
-            async with browser.recorded(request):
+            async with self._browser.recorded(request):
                 response = await self._send_checked(request)
-        if self._left_alone is not None:  # before its slot sends the next
-            self._left_alone.hear(request, response)
+        self._left_alone.hear(request, response)  # before its slot sends the next
         state.answer = response
         return response
 

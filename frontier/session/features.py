@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from frontier.download.back_off import LeftAlone
 from frontier.download.cookies import Cookies
 from frontier.download.hops import Hops
 from frontier.download.politeness import LeaseGuard
@@ -57,8 +56,7 @@ class SpiderFeatures:
         hops = session.component(Hops)
         session.component(LeftOut).open()
         node.parts.add(hops, Cookies(node))
-        self._guard(hops)
-        self._follow_output(drop, hops)
+        self._stand_between(drop, hops)
         if session.took_over:
             await tell_of_leftovers(node, crawler.settings, spider)
         key = getattr(spider, "redis_key", None)
@@ -80,11 +78,12 @@ class SpiderFeatures:
         elif self._recrawls is not None:
             self._recrawls.open(codec)
 
-    def _follow_output(
+    def _stand_between(
         self, drop: Callable[[Request], bool] | None, hops: Hops
     ) -> None:
-        """Stand between the spider's code and the rest of Scrapy."""
+        """Stand between the spider's code, the engine and the download handlers."""
         crawler, session = self._crawler, self._session
+        session.component(LeaseGuard).open()
         stand_before_spider_errors(crawler, session.end_by_spider)
         watchdog, requests = session.node.watchdog, session.requests
         session.output = SpiderOutput(
@@ -95,9 +94,3 @@ class SpiderFeatures:
             None if watchdog is None else Marks(requests.ran, watchdog),
             requests.show_slot,
         )
-
-    def _guard(self, hops: Hops) -> None:
-        """Stand between Scrapy's downloader slots and its handlers."""
-        session = self._session
-        left_alone = session.component(LeftAlone)
-        session.lease_guard = LeaseGuard(self._crawler, session, hops, left_alone)

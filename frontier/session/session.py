@@ -21,7 +21,7 @@ import socket
 from collections import Counter
 from dataclasses import dataclass, replace
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import scrapy
@@ -82,7 +82,6 @@ from frontier.workers.pool import WorkerPool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from concurrent.futures import Future
-    from contextlib import AbstractAsyncContextManager
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -250,23 +249,6 @@ class RequestStates:
             delivery.reason = reason
 
 
-class SendGuard(Protocol):
-    """Looks at leases and turns before requests are sent."""
-
-    def require_turn(self, request: Request) -> None:
-        """Have *request* wait in the store, if its slot has no turn for it soon."""
-
-    def covers(self, request: Request) -> bool:
-        """Whether *request* needs no lease, or its lease is current."""
-
-
-class BrowserRecorder(Protocol):
-    """Listens to the pages of a browser."""
-
-    def recorded(self, request: Request) -> AbstractAsyncContextManager[None]:
-        """Record what the browser gets while its handler has *request*."""
-
-
 def session_of(crawler: Crawler) -> Session:
     """The session of *crawler*, made when it is first asked for.
 
@@ -295,12 +277,8 @@ class Session(Part):
     """Has a request in progress fetched again; see `Scheduler.fetch_again`."""
     start_salt = b""
     """Not empty if the crawl began with what others had seen; see `carry_call`."""
-    browser: BrowserRecorder | None = None
-    """Where a browser may fetch pages."""
     output: SpiderOutput | None = None
     """What takes the spider's output, once the crawl is open."""
-    lease_guard: SendGuard | None = None
-    """`None` before the crawl is open."""
     starting = False
     """Whether `Spider.start` may still make requests on this node."""
     start_id = ""

@@ -9,6 +9,9 @@ import pytest
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
+from frontier.download.back_off import LeftAlone
+from frontier.download.browser import BrowserTraffic
+from frontier.download.hops import Hops
 from frontier.download.politeness import LeaseGuard
 from frontier.node.delivery import Delivery
 from frontier.session.session import RequestStates
@@ -86,10 +89,13 @@ def counted():
 
 
 @pytest.fixture
-def gate(node, sent, counted):
+def gate(node, sent, counted, monkeypatch):
     async def send(request):
         sent.append(asyncio.get_running_loop().time())
         return request
+
+    async def let_pass(_):
+        pass
 
     handlers = SimpleNamespace(
         download_request_async=send,
@@ -101,15 +107,19 @@ def gate(node, sent, counted):
         engine=SimpleNamespace(downloader=downloader),
         stats=SimpleNamespace(inc_value=counted.append),
     )
+    hops = SimpleNamespace(require_included=lambda _: None)
+    left_alone = SimpleNamespace(require=let_pass, hear=lambda *_: None)
     connection = SimpleNamespace(
         config=SimpleNamespace(queue_key="host"),
         node=node,
         requests=RequestStates(),
-        browser=None,
+        component={Hops: hops, LeftAlone: left_alone, BrowserTraffic: None}.get,
         count=counted.append,
     )
-    hops = SimpleNamespace(require_included=lambda _: None)
-    return LeaseGuard(crawler, connection, hops=hops)
+    monkeypatch.setattr("frontier.download.politeness.session_of", lambda _: connection)
+    guard = LeaseGuard(crawler)
+    guard.open()
+    return guard
 
 
 def take(gate, request):
