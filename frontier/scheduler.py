@@ -29,7 +29,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 from typing_extensions import override
 
-from frontier.download.back_off import TIMES, LeftAlone, probe
+from frontier.download.back_off import TIMES, probe
 from frontier.download.outcomes import LeaseGone
 from frontier.download.politeness import CLOSING
 from frontier.errors import CodecError, FrontierError, NotSerializable
@@ -65,7 +65,7 @@ from frontier.session.request_stats import RequestStats
 from frontier.session.session import OfCrawler, session_of
 from frontier.status.reports import counts_in
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import DOWNLOAD_SLOT, SPREAD
+from frontier.urls.partition import DOWNLOAD_SLOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,11 +83,6 @@ logger = logging.getLogger(__name__)
 
 LONG_DELAY = 10.0
 """Delay between requests to a host, in seconds, too long for a closing node to wait."""
-LEAST_WAIT = 0.1
-"""Seconds that a request waits even if its host may be asked again by now."""
-LOCAL_WAIT = 1.0
-"""Most seconds until a request that cannot be stored is tried again, if its host is
-left alone but its queue is not."""
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
 AT_ONCE = 16
@@ -491,33 +486,10 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
             delivery: Delivery = reservation.delivery
             is_here = delivery.is_adopted or not self._node.has_lost(reservation)
             if delivery.waits and is_here and delivery.again is None:
-                self._have_wait(request, reservation)
+                # In its queue, which is left alone.
+                self._node.tasks.begin(self._node.acks.put_back(reservation))
             else:
                 self._node.deliveries.through(reservation)
-
-    def _have_wait(self, request: Request, reservation: Reservation) -> None:
-        """Have *request* wait in the store until its host is asked again.
-
-        It waits in its queue, which is left alone; but if queues have URLs of several
-        hosts, it waits until a due time.
-        """
-        if self._config.queue_key not in SPREAD:
-            self._node.tasks.begin(self._node.acks.put_back(reservation))
-            return
-        left = self._session.component(LeftAlone).left(request)
-        if self.fetch_again(request, max(LEAST_WAIT, left)):
-            self._node.deliveries.through(reservation)
-        else:
-            self._node.tasks.begin(self._put_back_local(reservation, left))
-
-    async def _put_back_local(self, reservation: Reservation, left: float) -> None:
-        """Have an adopted request wait: its queue, of one URL, is not left alone.
-
-        A node that closes puts back what it still has anyway.
-        """
-        await asyncio.sleep(min(max(LEAST_WAIT, left), LOCAL_WAIT))
-        if not self._session.closing:
-            await self._node.acks.put_back(reservation)
 
     def _on_idle(self) -> None:
         if not self._session.opened or self._node.ended:

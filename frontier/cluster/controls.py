@@ -243,12 +243,10 @@ def settings(
             value_of(name, "", host, crawl.shape)  # says why not
         found[name] = ""
     config = crawl.config
-    if found.keys() & {*QUOTAS} and (
-        config.queue_key == "url" or config.host_shards > 1
-    ):
+    if found.keys() & {*QUOTAS} and config.host_shards > 1:
         raise ConfigurationError(
             f"{' and '.join(QUOTAS)} need all URLs of a host in one queue, and this "
-            "crawl splits hosts (FRONTIER_HOST_SHARDS, or FRONTIER_QUEUE_KEY = 'url')"
+            "crawl splits hosts (FRONTIER_HOST_SHARDS)"
         )
     return setting(found, host)
 

@@ -39,7 +39,7 @@ from frontier.node.context import Target
 from frontier.node.ends import UNDONE
 from frontier.queue.priority import split_name
 from frontier.session.session import OfCrawler, session_of
-from frontier.urls.partition import SPREAD, origin_of
+from frontier.urls.partition import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,13 +72,7 @@ class LeftAlone:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._session = session_of(crawler)
-        self._is_spread = self._session.config.queue_key in SPREAD
         self._most = self._session.config.backoff_retry_after_max
-
-    def left(self, request: Request) -> float:
-        """For how many seconds the host of *request* is left alone from now."""
-        host = self.failed(request)
-        return 0.0 if host is None else self.hosts.left(host)
 
     def is_retried(self, request: Request) -> bool:
         """Whether RetryMiddleware tries *request* again at all."""
@@ -95,7 +89,7 @@ class LeftAlone:
     def host(self, request: Request) -> str | None:
         """The name under which the host of *request* is left alone."""
         reservation = self._session.requests.reservation(request)
-        if reservation is not None and not self._is_spread:
+        if reservation is not None:
             return self.hosts.of_queue(split_name(reservation.queue)[1])
         return self._session.queue_addresses.host(request.url)
 

@@ -39,7 +39,7 @@ from frontier.download.outcomes import LeaseGone, PartitionLost, TurnIsLater
 from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
 from frontier.session.session import session_of
-from frontier.urls.partition import SPREAD, shards_of
+from frontier.urls.partition import shards_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -97,7 +97,6 @@ class LeaseGuard:
         self._next: dict[str, float] = {}
         self._hops = session.component(Hops)
         self._browser = session.component(BrowserTraffic)
-        self._is_spread = session.config.queue_key in SPREAD
         self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
 
     def open(self) -> None:
@@ -142,8 +141,8 @@ class LeaseGuard:
             TurnIsLater: It waits in the store.
         """
         reservation = self._session.requests.reservation(request)
-        if reservation is None or self._is_spread:
-            return  # it has no queue that could be set apart
+        if reservation is None:
+            return
         wait = self._slots.wait(self._slots.key(request))
         if wait > MOST_WAIT:
             queue_key = split_name(reservation.queue)[1]

@@ -33,7 +33,7 @@ from frontier.status.validate import printable, text, whole
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import PartitionKeys, node_of
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import SPREAD, host_of_key, partition_of
+from frontier.urls.partition import host_of_key, partition_of
 from frontier.urls.traps import SETTINGS, Traps
 
 WINDOW = 500
@@ -148,7 +148,6 @@ def look(
             Call.command("HEXISTS", keys.claimed, str(subject.mark)),
         ]
     )
-    is_spread = config.queue_key in SPREAD
     tiers, answer = {"set", "bloom"} & {*config.seen_tiers}, None
     if tiers and not crawl.view.removed_ms:
         try:
@@ -163,7 +162,7 @@ def look(
         record_of(records[1]),
         claimed == 1,
         answer,
-        tuple(_Search(store, keys, subject, is_spread, progress).places()),
+        tuple(_Search(store, keys, subject, progress).places()),
     )
 
 
@@ -191,8 +190,6 @@ class _Search:
     store: BlockingStore
     keys: PartitionKeys
     subject: Subject
-    is_spread: bool
-    """Whether URLs of one host are in the queues of several keys."""
     progress: Callable[[], None]
 
     def places(self) -> Iterator[Place]:
@@ -219,8 +216,7 @@ class _Search:
         before, names = 0, self._listed(self.keys.queues, command="ZRANGE")
         for queue in filter(None, map(readable, names)):
             of_queue = split_name(queue)[1]  # the highest priority comes first
-            own = of_queue.partition("~")[0] == self.subject.queue_key
-            if not (own or self.is_spread):
+            if of_queue.partition("~")[0] != self.subject.queue_key:
                 continue
             key = self.keys.ready(queue)
             length = int(self.store.command("LLEN", key))

@@ -58,7 +58,7 @@ from frontier.queue.priority import split_name
 from frontier.queue.purge import skip_call
 from frontier.settings.values import QUEUE_KEYS
 from frontier.store.client import Call
-from frontier.urls.partition import SPREAD, host_of_shard, partition_of
+from frontier.urls.partition import host_of_shard, partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -120,8 +120,7 @@ class HostConcurrency:
         self.whole = whole
         """What the process may have; replaced when an operator changes it."""
         self._share = share
-        self._is_spread = config.queue_key in SPREAD
-        self.is_divided = config.host_shards > 1 and not self._is_spread
+        self.is_divided = config.host_shards > 1
         """Whether hosts have shards."""
 
     def sent(self) -> int:
@@ -132,14 +131,12 @@ class HostConcurrency:
 
     def reserved(self) -> int:
         """How many URLs of one host may be reserved, those on the way included."""
-        if self._is_spread:  # one queue per partition: there is no host to spare
-            return 2 * self.whole.requests
         return 2 if self.whole.delay > 0 else 2 * self.sent()
 
     @property
     def is_slow(self) -> bool:
         """Whether all hosts have a long delay."""
-        return self.whole.delay >= LONG and not self._is_spread
+        return self.whole.delay >= LONG
 
     @property
     def waiting(self) -> int:
@@ -169,8 +166,7 @@ class Hosts(Part):
         self._keys = node.keys
         self._leases = node.leases
         self._config = config = node.config
-        self._is_spread = config.queue_key in SPREAD
-        self._is_divided = config.host_shards > 1 and not self._is_spread
+        self._is_divided = config.host_shards > 1
         self._has_slots = config.queue_key in QUEUE_KEYS
         self._most = (config.host_max_pages, config.host_max_bytes)
         """Pages and bytes of each queue key; 0 for no limit."""
@@ -222,7 +218,7 @@ class Hosts(Part):
         known = self._of(name)
         if known is None:
             partition = -1
-            if not self._is_spread and not self._is_divided:
+            if not self._is_divided:
                 partition = partition_of(self.of_queue(name), self._config.partitions)
             known = _Host(partition=partition, token=self._token(partition))
             known.is_whole = is_reserved or partition < 0
@@ -238,8 +234,6 @@ class Hosts(Part):
 
         Those records are in the partition of *queues*.
         """
-        if self._is_spread:
-            return []
         keys = [split_name(queue)[1] for queue in queues]
         names = dict.fromkeys([*map(self.named, keys), *map(self.of_queue, keys)])
         return [name for name in names if not self._is_whole(name)]
@@ -363,8 +357,6 @@ class Hosts(Part):
 
         Other nodes leave its host alone for *delay* seconds, this one for *turn*.
         """
-        if self._is_spread:
-            return
         name = self.named(split_name(reservation.queue)[1])
         known = self._begun(name, is_reserved=True) if delay > 0 else self._of(name)
         if known is None:

@@ -13,6 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 
+from frontier.cluster.crawls import BY_FINGERPRINT
 from frontier.cluster.shared_settings import (
     CANONICALIZATION,
     FINGERPRINTER,
@@ -25,7 +26,7 @@ from frontier.seeds.read import SHOWN, Line, fault_of, lines_of_file
 from frontier.status.validate import printable
 from frontier.urls.canon.rulesets import label_of, named
 from frontier.urls.fingerprint import Fingerprints, seen_hash
-from frontier.urls.partition import SPREAD, QueueAddresses
+from frontier.urls.partition import QueueAddress, QueueAddresses, partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -62,8 +63,10 @@ class Identities:
 
     def __init__(self, crawl: StoredCrawl) -> None:
         require_project_of(crawl)
-        self._is_spread = crawl.config.queue_key in SPREAD
-        self._places = QueueAddresses(crawl.config)
+        self._partitions = crawl.config.partitions
+        self._places: QueueAddresses | None = None
+        if crawl.config.queue_key != BY_FINGERPRINT:
+            self._places = QueueAddresses(crawl.config)
         settings = get_project_settings()
         cls = load_object(settings[FINGERPRINTER])
         made: Any = build_from_crawler(cls, Crawler(Spider, settings))
@@ -86,7 +89,7 @@ class Identities:
         try:
             request = Request(_checked(url))
             fingerprint = self._fingerprint(request)
-            found = self._places.of(request.url, fingerprint)
+            found = self._place(request.url, fingerprint)
         except ValueError as error:
             at = f"{place}: " if place else ""
             # The error about a URL that cannot be encoded has the URL in it.
@@ -96,10 +99,13 @@ class Identities:
             raise ConfigurationError(
                 f"{at}{url[:SHOWN]!r} is not a URL: {reason}"
             ) from None
-        key = fingerprint.hex() if self._is_spread else found.queue_key
-        return Identity(
-            request.url, key, found.partition, fingerprint, seen_hash(fingerprint)
-        )
+        return Identity(request.url, *found, fingerprint, seen_hash(fingerprint))
+
+    def _place(self, url: str, fingerprint: bytes) -> QueueAddress:
+        if self._places is not None:
+            return self._places.of(url, fingerprint)
+        key = fingerprint.hex()
+        return QueueAddress(key, partition_of(key, self._partitions))
 
     def canonical(self, url: str) -> str:
         """The form by which the crawl's rules tell *url* from others.

@@ -20,7 +20,7 @@ from frontier.queue.hosts import forget
 from frontier.queue.priority import split_name
 from frontier.seeds.seeder import tell_holders
 from frontier.seen.seen_set import StoredCrawl, stored_crawl
-from frontier.urls.partition import SPREAD, host_of_key, queue_key
+from frontier.urls.partition import host_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,6 +88,4 @@ def _have_asked(
 
 def _host(config: Config, letter: Letter) -> str:
     """The host by which *letter* would be held back if that is left alone."""
-    if config.queue_key in SPREAD:
-        return queue_key(letter.url, "host")
     return host_of_key(split_name(letter.queue)[1], config.host_shards)

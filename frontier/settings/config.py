@@ -315,8 +315,7 @@ class Config:
     faster with 64."""
     queue_key: str = _setting("host", parsers.queue_key, shared=True)
     """Groups URLs into queues; one node at a time fetches from a queue: `host` (with a
-    port that is not the default), `domain` (registered), `url` (spreads one site over
-    all nodes, and multiplies its load), or a callable, or its path
+    port that is not the default), `domain` (registered), or a callable, or its path
     `myproject.queues.key`, that returns text for a URL: the same on all nodes, and for
     all URLs with one fingerprint ([example](api.md#how-to-extend))."""
     recrawl: str = _setting("off", choice("off", "fixed", "adaptive"))
@@ -672,11 +671,10 @@ def _require_fit(config: Config) -> None:
             "without it a start URL that is also a link would be visited twice"
         )
     has_quotas = config.host_max_pages or config.host_max_bytes
-    if has_quotas and (config.queue_key == "url" or config.host_shards > 1):
+    if has_quotas and config.host_shards > 1:
         raise ConfigurationError(
             "FRONTIER_HOST_MAX_PAGES and FRONTIER_HOST_MAX_BYTES need all URLs of "
-            "a host in one queue: no FRONTIER_HOST_SHARDS, and another "
-            "FRONTIER_QUEUE_KEY than 'url'"
+            "a host in one queue: no FRONTIER_HOST_SHARDS"
         )
     if config.wacz_dir and config.warc_upload and config.warc_upload_remove:
         raise ConfigurationError(

@@ -30,7 +30,7 @@ PREFIX = "FRONTIER_"
 ADDRESSES = ("public", "private", "loopback", "link-local", "metadata", "reserved")
 """Classes of network addresses; see `frontier.urls.addresses`."""
 TIERS = ("recent", "bloom", "set")
-QUEUE_KEYS = ("host", "domain", "url")
+QUEUE_KEYS = ("host", "domain")
 RULES = ("mime", "status", "url")
 """Kinds of rules about what is archived."""
 MIME = re.compile(r"[A-Za-z0-9*?.+_-]+(?:/[A-Za-z0-9*?.+_-]+)?")

@@ -33,8 +33,6 @@ MAX_HOST = 255
 """Longest host name of DNS, in characters; longer ones are cut."""
 MAX_PLACES = 10_000
 """Origins whose places are kept in memory."""
-SPREAD = ("url", "fingerprint")
-"""Queue keys that spread a host's URLs; each partition then has one queue."""
 
 
 @lru_cache(maxsize=10_000)
@@ -61,11 +59,10 @@ class QueueAddresses:
         kind, rules = config.queue_key, config.canon_rules
         self._partitions = config.partitions
         self._shards = config.host_shards
-        self._is_spread = kind in SPREAD
         self._deciding: Callable[[str], str] = origin_of
         """The part of a URL that decides on its place."""
         self._key: Callable[[str], str] = partial(queue_key, kind=kind)
-        if kind not in QUEUE_KEYS and not self._is_spread:
+        if kind not in QUEUE_KEYS:
             self._key, self._deciding = _key_by(kind), str
         elif rules != "scrapy":
             self._deciding = partial(_canonical_origin, rules=rules)
@@ -76,10 +73,8 @@ class QueueAddresses:
 
         Each slot of a host has its own delay and waits for no other slot. So each has
         its own queue, in the partition of the host, unless the host is divided into
-        shards, URLs are spread, or the slot is the host's own or an invalid queue name.
+        shards, or the slot is the host's own or an invalid queue name.
         """
-        if self._is_spread:
-            return QueueAddress("*", partition_of(fingerprint.hex(), self._partitions))
         places = self._places(self._deciding(url))
         if self._shards > 1:
             return places[int.from_bytes(fingerprint[-4:]) % self._shards]
@@ -89,8 +84,6 @@ class QueueAddresses:
 
     def host(self, url: str) -> str:
         """The host of *url* as back-off counts it; its queues are named after it."""
-        if self._is_spread:
-            return queue_key(url, "host")
         return self._key(self._deciding(url))
 
     def _places_of(self, deciding: str) -> tuple[QueueAddress, ...]:
@@ -201,10 +194,8 @@ def _key_of_origin(origin: str, kind: str) -> str:
 
 
 def queue_key(url: str, kind: str) -> str:
-    """What *url* is queued under: its ``host`` and port, ``domain``, or ``url``.
+    """What *url* is queued under: its ``host`` and port, or ``domain``.
 
     A default port is left out, so that both spellings share one queue.
     """
-    if kind == "url":
-        return url
     return _key_of_origin(origin_of(url), kind)

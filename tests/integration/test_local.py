@@ -166,8 +166,7 @@ class Later:
         connection.sendall(said)
 
 
-def test_local_request_waiting_for_its_host_in_a_url_queue_is_fetched(cluster, project):
-    """Which is not left alone as a whole, as that of a host is."""
+def test_local_request_that_waits_for_its_host_is_fetched(cluster, project):
     pages = dict.fromkeys(["/", *(f"/{number}" for number in range(20))])
     robots = Later(lambda path: path == "/robots.txt", 3)
     page = Later(lambda path: path == "/7", 3600)
@@ -177,7 +176,6 @@ def test_local_request_waiting_for_its_host_in_a_url_queue_is_fetched(cluster, p
             cluster.start,
             spider="local",
             cwd=project,
-            FRONTIER_QUEUE_KEY="url",
             FRONTIER_RUN_ID="1",
         )
         node = start("node-1", *seeds)

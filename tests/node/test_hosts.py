@@ -452,10 +452,7 @@ async def test_priorities_of_a_host_have_one_quota_and_late_urls_are_skipped(
     assert (await node.scan(0)).skipped == 6
 
 
-@pytest.mark.parametrize(
-    "other", [{"FRONTIER_HOST_SHARDS": 2}, {"FRONTIER_QUEUE_KEY": "url"}]
-)
-def test_quotas_are_refused_where_a_host_has_several_queues(other):
+def test_quotas_are_refused_where_a_host_has_several_queues():
     for name in ("FRONTIER_HOST_MAX_PAGES", "FRONTIER_HOST_MAX_BYTES"):
         with pytest.raises(ConfigurationError, match="in one queue"):
-            Config.from_settings({name: 5, **other})
+            Config.from_settings({name: 5, "FRONTIER_HOST_SHARDS": 2})

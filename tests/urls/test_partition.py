@@ -49,21 +49,12 @@ def test_the_partition_is_that_of_the_queue_key():
         assert place(queue_key=kind) == QueueAddress(key, partition_of(key, 1024))
 
 
-def test_by_url_two_spellings_of_one_url_have_one_place():
-    other = "http://www.a.example:8080/path?a=1&b=2"
-
-    assert fingerprint(Request(other)) == FINGERPRINT
-    assert place(queue_key="url") == place(other, queue_key="url")
-    assert place(queue_key="url").queue_key == "*"
-
-
 @each(
     ("slot", "settings", "suffix"),
     [
         ("fast", {}, "~fast"),
         ("fast", {"queue_key": "domain"}, "~fast"),
         ("fast", {"host_shards": 4}, ""),
-        ("fast", {"queue_key": "url"}, ""),
         *((slot, {}, "") for slot in ("www.a.example", "a\nb", "x" * 256, 5)),
     ],
 )
@@ -140,7 +131,7 @@ def test_a_path_that_leads_to_no_callable_is_an_error():
         with pytest.raises(ConfigurationError, match=f"FRONTIER_QUEUE_KEY = '{path}'"):
             place(queue_key=path)
     for value in ("hosts", "", 7, "a..b"):
-        with pytest.raises(ConfigurationError, match="host, domain, url, or a module"):
+        with pytest.raises(ConfigurationError, match="host, domain, or a module"):
             place(queue_key=value)
 
 
@@ -165,10 +156,9 @@ KEYS = rows("""
 
 
 @each(("url", "host", "domain"), [*KEYS, ("file:///etc/passwd", "", "")])
-def test_a_queue_key_is_the_host_the_domain_or_the_url(url, host, domain):
+def test_a_queue_key_is_the_host_or_the_domain(url, host, domain):
     assert queue_key(url, "host") == host
     assert queue_key(url, "domain") == domain
-    assert queue_key(url, "url") == url
 
 
 def test_a_host_that_cannot_be_is_cut():
