@@ -589,8 +589,8 @@ class Config:
                 `SCRAPYS` is wrong.
         """
         for name, parser in SCRAPYS.items():
-            if name in settings:
-                _parse(parser, name, settings[name])
+            if (value := settings.get(name)) is not None:
+                _parse(parser, name, value)
         values = _parsed(settings, {PREFIX + f.name.upper(): f for f in fields(cls)})
         values = {**REVISIT_PRESETS.get(values.get("revisit_preset", ""), {}), **values}
         if not values.get("node_id"):

@@ -195,6 +195,11 @@ def test_settings_of_others_are_left_alone():
     assert Config.from_settings({"FRONTIERS": 1, "REDIS_URL": "x", "BOT_NAME": "b"})
 
 
+def test_scrapys_settings_may_be_none_which_is_0_to_scrapy():
+    given = dict.fromkeys(["RETRY_TIMES", "DOWNLOAD_DELAY", "RETRY_ENABLED"])
+    assert Config.from_settings(given)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
