@@ -117,12 +117,7 @@ def scrapy_redis(given: TakeOver) -> Shown:
             with bar("requests", source.queued) as progress:
                 migration.look(progress)
         else:
-            crawl_id = migration.enter().crawl_id
-            if source.seen:
-                with bar("fingerprints", source.seen) as progress:
-                    migration.fill_seen(progress)
-            with bar("requests", source.queued) as progress:
-                migration.fill(progress)
+            crawl_id = _fill(migration, source)
             if given.seen_urls is not None:
                 urls, faulty = _mark(store, migration, given.seen_urls, crawl_id)
         note = (
@@ -147,6 +142,17 @@ def scrapy_redis(given: TakeOver) -> Shown:
             [note] * bool(source.starts),
             _faults(source, migration, faulty, left, file),
         )
+
+
+def _fill(migration: Migration, source: Source) -> str:
+    """Fill the filter and the queue of the crawl; return its id."""
+    crawl_id = migration.enter().crawl_id
+    if source.seen:
+        with bar("fingerprints", source.seen) as progress:
+            migration.fill_seen(progress)
+    with bar("requests", source.queued) as progress:
+        migration.fill(progress)
+    return crawl_id
 
 
 def _mark(
