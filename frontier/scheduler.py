@@ -140,7 +140,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         self._sweeper = asyncio.create_task(self._sweep_on())
         shortens = self._fingerprints.by_url and self._recent is not None
         drop = self.drop_seen if shortens else None
-        await self._features.open(spider, self._codec, drop)
+        self._features.open(spider, self._codec, drop)
 
     @override
     def close(self, reason: str) -> Deferred[None]:

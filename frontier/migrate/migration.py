@@ -53,7 +53,6 @@ from frontier.seen.imported_filter import (
 )
 from frontier.status.controls import reach
 from frontier.store.client import BlockingStore, Call, check_server
-from frontier.store.keys import CrawlKeys, taken
 from frontier.urls.fingerprint import Fingerprints, seen_hash
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
 
     from frontier.queue.push import Push
     from frontier.settings.config import Config
+    from frontier.store.keys import CrawlKeys
 
 IMPORTED = "imported"
 """What was done, as the crawl's control log calls it."""
@@ -258,11 +258,7 @@ class Migration:
             self._forget(faults)
             self._lock.hold(store)
         seeder.leave()
-        names = self._source.keys.queue, self._source.keys.seen
-        fields = [part for name in names for part in (taken(name), "yes")]
-        size = Call.command("SCARD", keys.imported)
-        # These tell nodes that the source is not a leftover.
-        _, members = store.run([Call.command("HSET", keys.meta, *fields), size])
+        members = store.command("SCARD", keys.imported)
         self.filter.imported = max(0, members - 1)  # without the guard
         store.call(self._lock.done_call())
         self.queue.queued, self.queue.seen_already = seeder.new, seeder.seen

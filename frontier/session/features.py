@@ -17,7 +17,6 @@ from frontier.requests.discovery import noting_of
 from frontier.requests.left_out import LeftOut
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import stand_before_spider_errors
-from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import one_message, session_of
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class SpiderFeatures:
             with one_message():
                 self._recrawls = Recrawls(crawler)
 
-    async def open(
+    def open(
         self, spider: Spider, codec: Codec, drop: Callable[[Request], bool] | None
     ) -> None:
         """Hang them on the node, which has entered its crawl.
@@ -57,8 +56,6 @@ class SpiderFeatures:
         session.component(LeftOut).open()
         node.parts.add(hops, Cookies(node))
         self._stand_between(drop, hops)
-        if session.took_over:
-            await tell_of_leftovers(node, crawler.settings, spider)
         key = getattr(spider, "redis_key", None)
         if key := key or crawler.settings.get("REDIS_START_URLS_KEY"):
             from frontier.seeds.redis_feed import StartFeed

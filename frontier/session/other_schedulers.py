@@ -19,17 +19,12 @@ from typing import TYPE_CHECKING, Any
 from scrapy.settings import SETTINGS_PRIORITIES, default_settings
 from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_installed
 
-from frontier.errors import ConfigurationError, StoreRefused
-from frontier.status.validate import printable
+from frontier.errors import ConfigurationError
 from frontier.store.address import given
-from frontier.store.client import Call
-from frontier.store.keys import taken
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.settings import BaseSettings
-
-    from frontier.node.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -74,12 +69,6 @@ PLACES = {
     SETTINGS_PRIORITIES["spider"]: "by the spider (custom_settings)",
     SETTINGS_PRIORITIES["cmdline"]: "on the command line",
 }
-LEFT = {
-    "requests": ("SCHEDULER_QUEUE_KEY", "requests, which are not taken over"),
-    "dupefilter": ("SCHEDULER_DUPEFILTER_KEY", "URLs, which are fetched again"),
-}
-"""What scrapy-redis may have left on the server: usual name, setting and message."""
-SIZES = {b"list": "LLEN", b"set": "SCARD", b"zset": "ZCARD"}
 
 
 def take_over(settings: BaseSettings, spider: type[Spider] | Spider) -> None:
@@ -94,7 +83,10 @@ def take_over(settings: BaseSettings, spider: type[Spider] | Spider) -> None:
     for line in _ignored(settings):
         logger.warning("%s", line)
     if is_scrapy_redis(settings):
-        logger.info("the frontier takes over from scrapy-redis's scheduler and filter")
+        logger.warning(
+            "the frontier takes over from scrapy-redis's scheduler and filter, and "
+            "leaves what they have on the server to `frontier migrate scrapy-redis`"
+        )
     is_fed = hasattr(spider, "setup_redis")  # by scrapy-redis, with start URLs
     if is_scrapy_redis(settings) and not given(settings):
         settings.set("REDIS_URL", SERVER, "addon")
@@ -146,33 +138,6 @@ def path_of(chosen: Any) -> str:
     if isinstance(chosen, type):
         return f"{chosen.__module__}.{chosen.__qualname__}"
     return str(chosen)
-
-
-async def tell_of_leftovers(node: Node, settings: BaseSettings, spider: Spider) -> None:
-    """Warn of what scrapy-redis has left for *spider* and no migration has taken."""
-    try:
-        await _look_for_leftovers(node, settings, spider)
-    except StoreRefused as error:
-        logger.warning("it is not known what scrapy-redis has left here: %s", error)
-
-
-async def _look_for_leftovers(
-    node: Node, settings: BaseSettings, spider: Spider
-) -> None:
-    for name, (setting, what) in LEFT.items():
-        key = str(settings.get(setting) or f"%(spider)s:{name}")
-        key = key.replace("%(spider)s", spider.name)
-        asked = Call.command("HEXISTS", node.keys.meta, taken(key))
-        kind, was_taken = await node.run([Call.command("TYPE", key), asked])
-        if kind not in SIZES or was_taken:
-            continue
-        size = await node.answer(Call.command(SIZES[kind], key))
-        logger.warning(
-            "scrapy-redis has left %r on the server: %d %s",
-            printable(key),
-            size,
-            what,
-        )
 
 
 def _check_reactor(settings: BaseSettings) -> None:

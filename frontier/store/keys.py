@@ -464,11 +464,6 @@ class CrawlKeys:
         return f"{{{self.namespace}:{self.crawl_id}}}:"
 
 
-def taken(name: str) -> str:
-    """Field of `CrawlKeys.meta`: scrapy-redis's key *name* was taken over."""
-    return f"taken:{name}"
-
-
 def is_same(keys: CrawlKeys) -> list[tuple[tuple[str, ...], str | int]]:
     """The conditions of a `Call.txn` that is for this crawl, and no later one."""
     meta = keys.meta

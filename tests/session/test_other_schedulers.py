@@ -48,7 +48,7 @@ def test_scrapy_redis_is_taken_over_wherever_it_was_set(said, priority):
 
     assert settings["SCHEDULER"] == SCHEDULER
     assert settings["REDIS_URL"] == "redis://localhost:6379"
-    assert [level for level, _ in lines] == ["INFO", "INFO"]
+    assert [level for level, _ in lines] == ["WARNING", "INFO"]
     assert "scrapy-redis's scheduler" in lines[0][1]
 
 
