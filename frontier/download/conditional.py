@@ -91,7 +91,6 @@ class ConditionalMiddleware(OfCrawler):
             self._session.count("frontier/archive/unreadable")
             meta = {**request.meta, UNCONDITIONAL: True}
             return request.replace(meta=meta, dont_filter=True)
-        self._session.count("frontier/archive/unmodified")
         return _restored(response, kept)
 
     def process_exception(self, request: Request, exception: Exception) -> None:  # noqa: ARG002

@@ -108,29 +108,6 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 URL_SHOWN = 200
 """Most characters of a URL in a line about it."""
 
-ARCHIVE_STATS = {
-    "frontier/archive/originals": "originals",
-    "frontier/archive/revisits": "revisits",
-    "frontier/archive/revisit_bytes": "revisit_bytes",
-    "frontier/archive/written_bytes": "written_bytes",
-    "frontier/archive/handled": "handled",
-    "frontier/archive/new": "new_payloads",
-    "frontier/archive/exact_url": "exact_url",
-    "frontier/archive/exact_url_bytes": "exact_url_bytes",
-    "frontier/archive/canonical_url": "canonical_url",
-    "frontier/archive/canonical_url_bytes": "canonical_url_bytes",
-    "frontier/archive/digest": "digest",
-    "frontier/archive/digest_bytes": "digest_bytes",
-    "frontier/archive/cdx_asked": "cdx_asked",
-    "frontier/archive/cdx_found": "cdx_found",
-    "frontier/archive/cdx_failed": "cdx_failed",
-}
-"""Stat to figure of the archive; brought up to date with each heartbeat."""
-ARCHIVE_SECONDS = {
-    "frontier/archive/cdx_seconds": "cdx_us",
-    "frontier/archive/lookup_seconds": "lookup_us",
-}
-
 FEED_FAILED = "feedexport/failed_count/"
 """How Scrapy's stats begin that count feeds which could not be stored."""
 
@@ -617,11 +594,8 @@ class Session(Part):
         if self.opened:
             self._publish_node()
         if (archive := self.archive) is not None:  # also while the node is closed
-            told = archive.counters.report()
-            for stat, figure in ARCHIVE_STATS.items():
-                self._crawler.stats.set_value(stat, told[figure])
-            for stat, figure in ARCHIVE_SECONDS.items():
-                self._crawler.stats.set_value(stat, round(told[figure] / 1e6, 3))
+            for name, figure in archive.counters.report().items():
+                self._crawler.stats.set_value(f"frontier/archive/{name}", figure)
 
     def _publish_node(self) -> None:
         seen, watchdog = self.node.parts[SeenMemoryLimit].state, self.node.watchdog
