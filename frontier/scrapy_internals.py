@@ -43,7 +43,6 @@ from scrapy.exceptions import CloseSpider, ResponseDataLossError
 from scrapy.extensions.closespider import CloseSpider as ScrapysCloseSpider
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin
-from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils import log as scrapys_log
 from scrapy.utils._download_handlers import (
     get_dataloss_msg,
@@ -701,13 +700,6 @@ def change_limits(crawler: Crawler, pages: int, items: int, errors: int) -> None
         counts = {"pagecount": pages, "itemcount": items, "errorcount": errors}
         extension.close_on.update(counts)
     forget_timeout(crawler)
-
-
-def change_depth(crawler: Crawler, most: int) -> None:
-    """Have Scrapy follow links up to *most* steps from a seed; 0: all."""
-    for middleware in spider_middlewares(crawler):
-        if isinstance(middleware, DepthMiddleware):
-            middleware.maxdepth = most
 
 
 STOP_LOOK = 0.02

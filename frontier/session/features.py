@@ -17,6 +17,7 @@ from frontier.requests.discovery import noting_of
 from frontier.requests.left_out import LeftOut
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import stand_before_spider_errors
+from frontier.session.live_settings import LiveSettings
 from frontier.session.session import one_message, session_of
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class SpiderFeatures:
         crawler, session, node = self._crawler, self._session, self._session.node
         hops = session.component(Hops)
         session.component(LeftOut).open()
-        node.parts.add(hops, Cookies(node))
+        node.parts.add(hops, Cookies(node), LiveSettings(crawler))
         self._stand_between(drop, hops)
         key = getattr(spider, "redis_key", None)
         if key := key or crawler.settings.get("REDIS_START_URLS_KEY"):

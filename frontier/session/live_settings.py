@@ -12,13 +12,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from scrapy.spidermiddlewares.depth import DepthMiddleware
+from typing_extensions import override
+
+from frontier.cluster.controls import Controls
+from frontier.download.pace import Pace
+from frontier.node.context import Part
 from frontier.node.crawl_limits import COUNTED, Limits, Spending
 from frontier.node.ends import LIMITS, TIME
 from frontier.node.hosts import Concurrency
-from frontier.scrapy_internals import change_depth, change_limits
-from frontier.settings.config import PREFIX, Config
+from frontier.scrapy_internals import change_limits
+from frontier.session.session import session_of
+from frontier.settings.config import PREFIX
 from frontier.settings.live import (
     DELAY,
     DEPTH,
@@ -36,8 +43,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from frontier.cluster.controls import By
-    from frontier.download.pace import Pace
-    from frontier.node.node import Node
 
     Wanted = Mapping[tuple[str, str], tuple[str, By]]
 
@@ -45,32 +50,32 @@ logger = logging.getLogger(__name__)
 TRAPS = tuple(name for name in LIVE if name.startswith("FRONTIER_TRAP_"))
 
 
-class Shared(Protocol):
-    """What the components of one process share; see `frontier.session.session`."""
-
-    config: Config
-
-    def change_depth(self, most: int) -> None:
-        """Treat links that are more than *most* steps from a seed as too deep."""
-
-
-class LiveSettings:
+class LiveSettings(Part):
     """Changes the settings that the components of *crawler* go by."""
 
-    def __init__(
-        self, crawler: Crawler, session: Shared, node: Node, pace: Pace
-    ) -> None:
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._session = session
-        self._node = node
-        self._pace = pace
+        self._session = session = session_of(crawler)
+        self._node = node = session.node
+        self._pace = session.component(Pace)
+        self._controls = Controls()
         self._limits = node.parts[Spending].limits
         self._config = session.config
         self._concurrency = node.host_concurrency.whole
         self._now: dict[str, Any] = {}
         self._has_told = False
 
-    def own(self) -> dict[str, str]:
+    @override
+    def steered(self) -> None:
+        """Do what an operator wants, once the spider is open."""
+        controls = self._node.controls.wanted
+        if self._session.has_begun and controls is not self._controls:
+            self._controls = controls
+            self._change(controls.settings)
+            self._session.count_for_limits()
+
+    @override
+    def report(self) -> dict[str, Any]:
         """Settings that can be changed and are not 0, as this node was started with."""
         settings, spider = self._crawler.settings, self._crawler.spider
         found: dict[str, Any] = {}
@@ -82,9 +87,9 @@ class LiveSettings:
         scope = getattr(spider, "scope", None)
         if isinstance(scope, Scope):
             found[SCOPE] = scope.first_kind
-        return {name: _text(value) for name, value in found.items() if value}
+        return {"own": {name: _text(value) for name, value in found.items() if value}}
 
-    def change(self, wanted: Wanted) -> None:
+    def _change(self, wanted: Wanted) -> None:
         """Put what is *wanted* into force, and take back every other change."""
         hosts: dict[str, dict[str, Any]] = {DELAY: {}, PER_HOST: {}}
         now: dict[str, Any] = {}
@@ -104,9 +109,7 @@ class LiveSettings:
         if changed & {*TRAPS}:
             self._change_config()
         if DEPTH in changed:
-            most = now.get(DEPTH, self._crawler.settings.getint(DEPTH))
-            change_depth(self._crawler, most)
-            self._session.change_depth(most)
+            self._change_depth(now.get(DEPTH, self._crawler.settings.getint(DEPTH)))
         if SCOPE in changed:
             self._change_scope(now.get(SCOPE))
 
@@ -138,6 +141,13 @@ class LiveSettings:
         limits = Limits(**found, seconds=seconds)
         change_limits(self._crawler, limits.pages, limits.items, limits.errors)
         self._node.parts[Spending].change(limits)
+
+    def _change_depth(self, most: int) -> None:
+        middleware = self._crawler.get_spider_middleware(DepthMiddleware)
+        if middleware is not None:
+            middleware.maxdepth = most
+        if self._session.output is not None:
+            self._session.output.change_depth(most)
 
     def _change_config(self) -> None:
         values = {n.removeprefix(PREFIX).lower(): self._value(n) for n in TRAPS}

@@ -30,9 +30,7 @@ from scrapy.exceptions import CloseSpider
 from typing_extensions import override
 
 from frontier import json_log
-from frontier.cluster.controls import Controls
 from frontier.cluster.crawls import Launch
-from frontier.download.pace import Pace
 from frontier.errors import FrontierError, KeyDamaged, NodeStopped, RunOver
 from frontier.metrics.exposition import require_library
 from frontier.node.context import Owner, Part, before
@@ -72,7 +70,6 @@ from frontier.session.launch import (
     launched,
     run_of,
 )
-from frontier.session.live_settings import LiveSettings
 from frontier.session.request_stats import Counts, Outcomes, limits_of
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
@@ -278,13 +275,13 @@ class Session(Part):
         self._exporter: Exporter | None = None
         self._features = AllFeatures(limits_of(crawler.settings, self.config))
         self._counts: Counts | None = None
-        self._live: LiveSettings | None = None
         self._run_id = self.config.run_id or launched(os.environ)
         self._join_only = self.config.join_only or joins_only(os.environ)
         self._arguments = arguments_of(crawler)
         self.opened = False
         """Whether the node takes part in a crawl."""
-        self._controls = Controls()
+        self.has_begun = False
+        """Whether its spider is open."""
         self._components: dict[Any, Any] = {}
         self.requests = RequestStates()
         """What is known of each request."""
@@ -390,7 +387,7 @@ class Session(Part):
         connect(self._note_page, signals.response_received)
         connect(self._note_fault, signals.spider_error)
         connect(self._note_fault, signals.item_error)
-        self._count_for_limits()
+        self.count_for_limits()
 
     def end_by_spider(self, error: BaseException) -> None:
         """End the crawl if *error*, which the spider has raised, says that it is done.
@@ -497,43 +494,28 @@ class Session(Part):
 
     @override
     def steered(self) -> None:
-        """Do what an operator wants of the crawl, and send what may be sent.
+        """Send what may be sent.
 
         While it is paused, or no host answers, time does not count towards a limit.
         """
-        controls = self.node.controls.wanted
-        if self._live is not None:
-            if controls is not self._controls:
-                self._controls = controls
-                self._live.change(controls.settings)
-                self._count_for_limits()
-            if self.node.controls.paused or self.node.uplink.since is not None:
-                forget_timeout(self._crawler)
+        waits = self.node.controls.paused or self.node.uplink.since is not None
+        if self.has_begun and waits:
+            forget_timeout(self._crawler)
         wake_engine(self._crawler)
 
     def _begin(self) -> None:
         """Do what an operator wanted of the crawl before this node came."""
-        pace = self.component(Pace)
-        self._live = LiveSettings(self._crawler, self, self.node, pace)
+        self.has_begun = True
         self.node.parts.call(Part.steered)
         if self._exporter is not None:
             self._exporter.serve(self._reading, asyncio.get_running_loop())
 
-    def change_depth(self, most: int) -> None:
-        """Treat links that are more than *most* steps from a seed as too deep."""
-        if self.output is not None:
-            self.output.change_depth(most)
-
-    def _count_for_limits(self) -> None:
+    def count_for_limits(self) -> None:
         """Begin to count for the crawl's limits and the hosts' quotas, if any; once."""
         hosts, spending = self.node.hosts, self.node.parts[Spending]
         if self._counts is None and (spending.is_counting or hosts.has_quotas):
             of = self.requests.reservation
             self._counts = Counts(self._crawler, spending, hosts, of)
-
-    def own_settings(self) -> dict[str, str]:
-        """Settings that can be changed while it runs, as this node began with them."""
-        return {} if self._live is None else self._live.own()
 
     def _note_answer(self, request: Request, response: Response) -> None:
         """Count a page even if a middleware then gives it another request."""
@@ -586,7 +568,6 @@ class Session(Part):
             "new": queued - stats.get_value("frontier/queue/retried", 0),
             "local": stats.get_value("frontier/queue/local", 0),
             "dead": stats.get_value("frontier/queue/dead", 0),
-            "own": self.own_settings(),
         }
 
     def publish(self) -> None:
