@@ -40,7 +40,7 @@ One that was frozen for longer and goes on is counted twice in the totals."""
 EVERY_S = 30.0
 """Seconds between two looks of the first node by name."""
 AT_ONCE = 64
-"""Reports that one call takes away."""
+"""Reports that are summed up at a time, so that few can change meanwhile."""
 
 
 def to_fold(
@@ -74,37 +74,31 @@ class GoneNodes(Part):
         while True:
             if self._node.membership.rank == 0:
                 with contextlib.suppress(StoreUnavailable):
-                    await self.fold()
+                    while await self.fold():
+                        pass
             await asyncio.sleep(EVERY_S)
 
     async def fold(self) -> int:
-        """Sum up what can be summed up; return of how many nodes."""
-        run, keys, done = self._node.outage_retry.call, self._node.keys, 0
-        reports_key, nodes = keys.reports, keys.nodes
-        calls = [Call.command("HKEYS", reports_key), Call.command("HLEN", nodes)]
-        told, live = await run(calls)
-        if len(told) - live <= KEPT and not any(REPLACED in name for name in told):
-            return 0
+        """Sum up some of what can be summed up; return of how many nodes."""
+        run, keys = self._node.outage_retry.call, self._node.keys
         reports, members, time = await run(
             [
-                Call.command("HGETALL", reports_key),
-                Call.command("HKEYS", nodes),
+                Call.command("HGETALL", keys.reports),
+                Call.command("HKEYS", keys.nodes),
                 Call.command("TIME"),
             ]
         )
-        names = to_fold(reports, members, float(time[0]))
+        names = to_fold(reports, members, float(time[0]))[:AT_ONCE]
+        if not names:
+            return 0
         before = reports.get(GONE, b"")
-        for first in range(0, len(names), AT_ONCE):
-            some = names[first : first + AT_ONCE]
-            taken = {name: reports[name] for name in some}
-            after = encoded(folded({GONE: before, **taken}))
-            when: list[Condition] = [(("HGET", reports_key, GONE), before)]
-            when += [(("HGET", reports_key, name), reports[name]) for name in some]
-            when += [(("HEXISTS", nodes, name), 0) for name in some]
-            removed: Command = ("HDEL", reports_key, *some)
-            fold = Call.txn(when, [removed, ("HSET", reports_key, GONE, after)])
-            (is_done,) = await run([fold])
-            if is_done is None:  # one is back, or another node was quicker
-                break
-            before, done = after, done + len(some)
-        return done
+        some = {name: reports[name] for name in names}
+        after = encoded(folded({GONE: before, **some}))
+        when: list[Condition] = [(("HGET", keys.reports, GONE), before)]
+        when += [(("HGET", keys.reports, name), some[name]) for name in names]
+        when += [(("HEXISTS", keys.nodes, name), 0) for name in names]
+        removed: Command = ("HDEL", keys.reports, *names)
+        fold = Call.txn(when, [removed, ("HSET", keys.reports, GONE, after)])
+        (is_done,) = await run([fold])
+        # else one is back, or another node was quicker
+        return 0 if is_done is None else len(names)
