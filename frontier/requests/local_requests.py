@@ -9,8 +9,8 @@ What always holds:
     requests have a parent of their own, which the lock on the seeds waits for.
 3.  A request that ``start`` makes each time, and whose callback ends nodes, is given up
     after as many deliveries as any other (`frontier.queue.reserve.MAX_TRIES`).
-4.  For each kind of reason the first request is logged in one line, with its URL, and
-    all are counted in another when the node closes.
+4.  For each kind of reason the first request is logged in one line, with its URL; a
+    stat counts all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -42,18 +41,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_KINDS = 20
-"""Kinds of reasons that are told apart."""
-OTHERS = "other reasons"
+MAX_REASONS = 20
+"""Reasons of which each is logged once; of the others none is."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-@dataclass(slots=True)
-class _Kind:
-    """Why requests could not be stored, and how many."""
-
-    url: str
-    count: int = 0
 
 
 class LocalRequests(Part):
@@ -72,7 +62,7 @@ class LocalRequests(Part):
         self._node = session.node
         self._modes = modes
         self._delivered = delivered
-        self._kinds: dict[str, _Kind] = {}
+        self._reasons: set[str] = set()
         self._tested = 0
         """Requests of which it is not known yet whether they are new."""
         self._loose = Delivery()
@@ -155,14 +145,11 @@ class LocalRequests(Part):
 
     def _count(self, reason: str, url: str) -> None:
         self._session.count("frontier/queue/local")
-        if reason not in self._kinds and len(self._kinds) >= MAX_KINDS:
-            reason = OTHERS
-        kind = self._kinds.setdefault(reason, _Kind(url))
-        kind.count += 1
-        if kind.count == 1:
+        if reason not in self._reasons and len(self._reasons) < MAX_REASONS:
+            self._reasons.add(reason)
             logger.warning(
                 "requests that cannot be stored are fetched by this process alone: %s; "
-                "the first is %s",
+                "the first is %s; the stat frontier/queue/local counts all",
                 reason,
                 url,
             )
@@ -171,15 +158,3 @@ class LocalRequests(Part):
     def busy(self) -> bool:
         """Whether anything is left that no reservation in the store stands for."""
         return self._loose.left > 1
-
-    @override
-    def tell(self) -> None:
-        """Log how many were adopted, for each kind of reason."""
-        for reason, kind in self._kinds.items():
-            logger.warning(
-                "%d requests could not be stored and were fetched by this process "
-                "alone: %s; the first was %s",
-                kind.count,
-                reason,
-                kind.url,
-            )
