@@ -321,20 +321,15 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
             return self._recorder.record(_without(request, steering))
 
     def _was_set_here(self, request: Request, names: frozenset[str]) -> bool:
-        """Whether a middleware set *names*, on a request that came from the store.
+        """Whether a middleware set *names* on the request that led to *request*.
 
         Requests come from the store without them. The next node sets its own.
         """
-        urls = {request.url, *request.meta.get("redirect_urls", ())[-1:]}
-        origins = [r for r in self._delivered if r.url in urls]
-        if (parent := PARENT.get()) is not None:
-            origins.append(parent)
-        return any(
-            origin in self._delivered
-            and not self._delivered[origin].delivery.is_adopted
-            and all(origin.meta.get(n) == request.meta[n] for n in names)
-            for origin in origins
-        )
+        parent = PARENT.get()
+        reservation = self._delivered.get(parent) if parent is not None else None
+        if parent is None or reservation is None or reservation.delivery.is_adopted:
+            return False
+        return all(parent.meta.get(name) == request.meta[name] for name in names)
 
     # Take: what the engine starts.
 
