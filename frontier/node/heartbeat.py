@@ -72,8 +72,6 @@ class Heartbeat:
         self._borrow = node.borrow
         self._ttl = node.config.lease_ttl
         self._told = -1
-        self._given_up: set[int] = set()
-        """Partitions given up at the last round, which may not be released yet."""
         self._hurried = asyncio.Event()
         self._beating = asyncio.Lock()
         self._took = asyncio.Event()
@@ -220,7 +218,8 @@ class Heartbeat:
         self._inbox.lose_all(await self._leases.rename())
         self._leases.doubtful |= asked - set(self._leases.held)
         surplus = set(self._leases.held) - wanted
-        await self._hand_over(surplus)
+        fresh = surplus - self._ready.handing_over
+        await self._hand_over(surplus, fresh)
         # What stays after all was given back already: its queues are to be learned.
         staying = (self._ready.handing_over - surplus) & set(self._leases.held)
         self._ready.handing_over &= surplus
@@ -228,9 +227,7 @@ class Heartbeat:
         acquired = await self._leases.acquire([] if self._stopped else sorted(missing))
         await self._ask_holders(wanted - owned, wanted & owned)
         changed = {taken.lease.partition for taken in acquired}
-        changed |= surplus - self._given_up
-        self._given_up = surplus
-        if self._is_news(view.epoch, changed):
+        if self._is_news(view.epoch, changed | fresh):
             logger.info(
                 "epoch %d, %d nodes: took %d partitions, gives up %d, holds %d",
                 view.epoch,
@@ -274,8 +271,7 @@ class Heartbeat:
             self._told = epoch
         return bool(changed)
 
-    async def _hand_over(self, partitions: set[int]) -> None:
-        fresh = partitions - self._ready.handing_over
+    async def _hand_over(self, partitions: set[int], fresh: set[int]) -> None:
         self._ready.handing_over |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
