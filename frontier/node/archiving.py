@@ -460,11 +460,6 @@ class Archive(Part):
             await asyncio.wrap_future(self._thread.durable(self._sequence))
 
     @override
-    async def end_waits(self) -> None:
-        """Close the file; `finish` then counts what was written meanwhile."""
-        await self.finish()
-
-    @override
     async def finish(self) -> None:
         """Write what is left and close the file."""
         await asyncio.to_thread(self._thread.close)

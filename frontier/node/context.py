@@ -160,11 +160,11 @@ class Part:
         """
         return ""
 
-    async def end_waits(self) -> None:
-        """Store nothing more, and tell whoever waits for that: the node will leave."""
-
     async def finish(self) -> None:
-        """Write what is left; nothing more comes."""
+        """Write what is left; whoever waits for more is told that there is none.
+
+        It is called once more if the node gave up waiting for what is written here.
+        """
 
     async def conclude(self, state: str) -> bool:  # noqa: ARG002
         """Do the work of the last node of a crawl that ended as *state*.

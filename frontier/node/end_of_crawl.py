@@ -173,17 +173,11 @@ class EndOfCrawl:
             return False
         return await self._finish() is True
 
-    async def left(self) -> int:
-        """How many requests are queued, or under way."""
-        count = 0
-        async for _, scan in self._scans(self._node.run):
-            count += scan.ready + scan.waiting + scan.reserved
-        return count
-
     async def _scan(self) -> int | None:
         """How many URLs were ever queued; ``None`` if some are not done."""
         total, later, open_, next_due = 0, 0, False, math.inf
-        async for partition, scan in self._scans(self._outage_retry.call):
+        run, partitions = self._outage_retry.call, self._node.config.partitions
+        async for partition, scan in scans(run, self._keys, partitions):
             total += scan.pushed
             waits = scan.ready > 0 or scan.queues > 0
             open_ = open_ or waits or scan.reserved > 0
@@ -199,9 +193,6 @@ class EndOfCrawl:
         self._next_due = next_due if waits and not open_ else 0.0
         open_ = open_ or waits
         return None if open_ else total
-
-    def _scans(self, run: Run) -> AsyncIterator[tuple[int, Scan]]:
-        return scans(run, self._keys, self._node.config.partitions)
 
     def _waits(self, partition: int, scan: Scan) -> int:
         """When something in *partition* is due; 0 if nothing is counted as waiting."""
