@@ -219,7 +219,7 @@ class Heartbeat:
         self._leases.doubtful |= asked - set(self._leases.held)
         surplus = set(self._leases.held) - wanted
         fresh = surplus - self._ready.handing_over
-        await self._hand_over(surplus, fresh)
+        await self._hand_over(surplus)
         # What stays after all was given back already: its queues are to be learned.
         staying = (self._ready.handing_over - surplus) & set(self._leases.held)
         self._ready.handing_over &= surplus
@@ -271,7 +271,8 @@ class Heartbeat:
             self._told = epoch
         return bool(changed)
 
-    async def _hand_over(self, partitions: set[int], fresh: set[int]) -> None:
+    async def _hand_over(self, partitions: set[int]) -> None:
+        fresh = partitions - self._ready.handing_over
         self._ready.handing_over |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
