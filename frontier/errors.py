@@ -240,11 +240,11 @@ class CrawlLost(CoordinationError):
 class NodeReplaced(CoordinationError):
     """Another process takes part in the crawl under this node's id."""
 
-    def __init__(self, crawl_id: str, node_id: str, other: str = "") -> None:
+    def __init__(self, crawl_id: str, node_id: str) -> None:
         super().__init__(
-            f"another process takes part in the crawl {crawl_id} as {node_id} too"
-            f"{f', {other}' if other else ''}; it came later, so this one stops: "
-            "give each node a FRONTIER_NODE_ID of its own, or none"
+            f"another process takes part in the crawl {crawl_id} as {node_id} too; it "
+            "came later, so this one stops: give each node a FRONTIER_NODE_ID of its "
+            "own, or none. frontier crawl status says where the other one runs"
         )
         self.crawl_id = crawl_id
 

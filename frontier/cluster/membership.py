@@ -304,8 +304,7 @@ class Membership:
         names, args = self._saying(busy=busy, report=report, adds=adds)
         (reply,) = await self._run([Call.to("node_beat", names, args)])
         if reply[0] == -2:
-            other = await self._other(report or {})
-            raise NodeReplaced(self._keys.crawl_id, self._member.node_id, other)
+            raise NodeReplaced(self._keys.crawl_id, self._member.node_id)
         if reply[0] == -3:  # it was dropped, or its server has forgotten it
             self._is_spent = True
             return await self.beat(busy=busy, report=report)
@@ -347,23 +346,6 @@ class Membership:
             int(adds),
         ]
         return names, args
-
-    async def _other(self, own: Mapping[str, Any]) -> str:
-        """Where the process that now has this node's id runs; empty if not known."""
-        reports = Call.command("HGET", self._keys.reports, self._member.node_id)
-        (stored,) = await self._run([reports])
-        try:
-            told = json.loads(stored or b"")
-        except (ValueError, RecursionError):
-            return ""
-        known = told if isinstance(told, dict) else {}
-        machine, pid = known.get("machine"), known.get("pid")
-        if not isinstance(machine, str) or type(pid) is not int:
-            return ""
-        if (machine, pid) == (own.get("machine"), own.get("pid")):
-            return ""
-        shown = "".join(c for c in machine[:100] if c.isprintable())
-        return f"process {pid} on {shown}"
 
     def _view(self, reply: list[Any], *, adds: bool) -> View:
         """The view in *reply*; the ring is replaced if the epoch has changed."""
