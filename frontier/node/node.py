@@ -90,10 +90,11 @@ from frontier.store.outage_retry import OutageRetry
 from frontier.watchdog.child import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
+    from frontier.store.address import Server
     from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
@@ -587,14 +588,19 @@ class Node:
         end = NOTHING_FETCHED if queued else EMPTY
         return end.of(crawl=crawl_id, queued=queued, dead=dead)
 
-    def start_over(self) -> None:
-        """Rely on nothing in the store, which may have lost its last writes.
+    def start_over(self, servers: Collection[Server | None] | None = None) -> None:
+        """Rely on nothing in the store, or on *servers* of it: they may lack writes.
 
         Leases are taken again under higher tokens, and what was under way is then put
         back, as after any holder (`frontier.node.reclaim`). What was pushed lately is
         pushed again before that: the page that led to it may be acked.
         """
-        held = list(self.leases.held.values())
+        held = [
+            lease
+            for number, lease in self.leases.held.items()
+            if servers is None
+            or self.store.server_of(self.keys.partition(number).counts) in servers
+        ]
         self.leases.doubtful.update(lease.partition for lease in held)
         count = self.inbox.lose(held)
         again = self.outbox.resend()

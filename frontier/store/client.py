@@ -171,9 +171,18 @@ class Store:
         """How often a server took another's place, or was started again."""
         return self._router.changes
 
-    def doubt(self) -> None:
-        """Count the servers as changed: they have lost something that they had."""
-        self._router.changes += 1
+    def doubt(self, server: Server | None = None) -> None:
+        """Count *server*, or all, as changed: it has lost something that it had."""
+        every = {None, *self._router.servers}
+        self._router.note_lost(every if server is None else {server})
+
+    def lost(self) -> set[Server | None]:
+        """The servers that have lost something since this was last asked.
+
+        `server_of` says which key is meant.
+        """
+        lost, self._router.lost = self._router.lost, set()
+        return lost
 
     async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Send *calls* together and return their replies.
@@ -311,7 +320,7 @@ class Store:
         run = found[1] if found else b""
         if self._runs.setdefault(server, run) != run:
             self._runs[server] = run
-            self.doubt()
+            self.doubt(server)
             if self._servers.has_sentinel:
                 pool = self._servers.client(server).connection_pool
                 leave_others(pool, (connection.host, connection.port))

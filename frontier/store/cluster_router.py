@@ -91,6 +91,9 @@ class Router:
         or all slots of one that did: that is a replica now (``CLUSTER FAILOVER
         TAKEOVER``), and its last writes may be lost. A slot that moves takes its keys
         along. A `Store` counts more here."""
+        self.lost: set[Server | None] = set()
+        """The servers that have slots whose last writes may be lost, since a `Store`
+        was asked; ``None`` for slots that nobody has."""
         self.alone = alone
         """Whether there is one place, where keys of several slots may meet."""
 
@@ -100,6 +103,11 @@ class Router:
         if self.alone:
             return self.seeds
         return list(dict.fromkeys(owner for owner in self._owners if owner))
+
+    def note_lost(self, servers: set[Server | None]) -> None:
+        """Count a change by which *servers* may lack the last writes."""
+        self.changes += 1
+        self.lost |= servers
 
     def owner(self, key: str) -> Server | None:
         """The server that has *key*, as far as known."""
@@ -264,8 +272,9 @@ class Router:
                 found = _layout(outcome[0], server)
                 pairs = set(zip(self._owners, found, strict=True))
                 left = {old for old, _ in pairs if old} - {new for _, new in pairs}
-                if left or any(o in self._suspects and o != new for o, new in pairs):
-                    self.changes += 1
+                moved = {old for old, new in pairs if old != new}
+                if gone := left | moved.intersection(self._suspects):
+                    self.note_lost({new for old, new in pairs if old in gone})
                 self._owners = found
                 self._suspects.pop(server, None)
                 self._stale = False

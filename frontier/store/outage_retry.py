@@ -7,10 +7,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable, WritesRefused
 from frontier.store.client import CHANGED, Call, Store, check_server, memory_share
+
+if TYPE_CHECKING:
+    from frontier.store.address import Server
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +63,7 @@ class OutageRetry:
         """Whether a script has failed, which may write: reads may be answered."""
         self._full_since: float | None = None
         self._refused_at = 0.0
-        self._start_over: Callable[[], None] | None = None
+        self._start_over: Callable[[set[Server | None]], None] | None = None
         self._known = 0
         """The `Store.changes` after which this node has started over."""
         self.outages = 0
@@ -120,7 +123,7 @@ class OutageRetry:
             return []
         if self._start_over is not None and self._known != self.store.changes:
             self._known = self.store.changes
-            self._start_over()
+            self._start_over(self.store.lost())
             # These calls are from before the change.
             raise StoreUnavailable(self.store.where, CHANGED)
         try:
@@ -213,13 +216,15 @@ class OutageRetry:
                 waited,
             )
 
-    def on_change(self, start_over: Callable[[], None]) -> None:
+    def on_change(self, start_over: Callable[[set[Server | None]], None]) -> None:
         """Have *start_over* called before anything is sent to a changed store.
 
-        The calls that were to be sent then fail.
+        It is told which servers may lack something (`Store.lost`). The calls that were
+        to be sent then fail.
         """
         self._start_over = start_over
         self._known = self.store.changes
+        self.store.lost()  # before this
         self.store.watched = True
 
     def stop(self) -> None:

@@ -10,7 +10,13 @@ from frontier.errors import StoreUnavailable
 from frontier.node.context import Part
 from frontier.queue.push import FORCE
 from frontier.store.client import Call
-from tests.topologies import Process, SentinelServers, free_ports, until as wait_until
+from tests.topologies import (
+    ClusterServers,
+    Process,
+    SentinelServers,
+    free_ports,
+    until as wait_until,
+)
 
 pytestmark = pytest.mark.one_server("it starts again from a snapshot of its own")
 
@@ -104,6 +110,33 @@ async def test_heartbeat_detects_a_failover_that_broke_no_connection(
     found = await node.items(1)
     assert sorted(found) == [b"0" + url for url in URLS[:3]]
     assert [verdict for _, verdict in node.verdicts] == ["n"] * 3
+
+
+async def test_what_is_on_other_servers_of_a_cluster_than_one_that_restarts_stays(
+    parts_on, connect, stack
+):
+    servers = ClusterServers()
+    stack.callback(servers.remove)
+    await asyncio.to_thread(servers.start)
+    node = compare(parts_on(connect(servers), partitions=16))
+    await node.store.call(Call.command("HSET", node.keys.meta, "state", "open"))
+    await node.heartbeat.beat()
+    names = [node.keys.partition(number).counts for number in range(16)]
+    where = list(map(node.store.server_of, names))
+    assert set(node.leases.held) == {*range(16)}
+    gone = next(s for s in where if s != node.store.server_of(node.keys.meta))
+
+    process = next(one for one in servers.processes if one.shown == gone[1])
+    process.kill()
+    process.launch()
+    await asyncio.to_thread(process.wait)
+    await asyncio.to_thread(servers.wait)
+    await node.outage_retry.retry([Call.command("HLEN", name) for name in names])
+
+    assert node.heard.times == 1
+    assert set(node.leases.held) == {n for n in range(16) if where[n] != gone}
+    await node.heartbeat.beat()
+    assert set(node.leases.held) == {*range(16)}
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ async def test_clocks_and_keys_are_said_once_and_a_closed_node_checks_no_failove
     for key in ("one", "one", "two"):
         node.fail(KeyDamaged("", key, "it is no hash"))
     outage_retry = node.outage_retry
-    outage_retry.on_change(lambda: compared.append(node))
+    outage_retry.on_change(lambda _: compared.append(node))
     await node.close()
 
     assert [error.key for error in node.owner.failures] == ["one", "two"]

@@ -27,7 +27,7 @@ async def test_an_outage_is_waited_for_and_said_once(connect, own_server, caplog
     assert "answers again after" in texts[1]
     if "sentinel" in own_server.url:
         return  # a killed sentinel does not say who the primary is
-    outage_retry.on_change(lambda: None)
+    outage_retry.on_change(lambda _: None)
     own_server.kill()
     own_server.start()
     for _ in range(9):
@@ -64,7 +64,7 @@ async def test_a_store_that_answers_and_refuses_writes_is_said_once(
     caplog.set_level(logging.WARNING)
     store = connect(own_server, socket_timeout=0.2)
     outage_retry = OutageRetry(store)
-    outage_retry.on_change(lambda: None)
+    outage_retry.on_change(lambda _: None)
     await store.call(Call.command(*refuse.split()))
     write = [Call.txn([], [("SET", "key", "value")])]
     waiting = [asyncio.ensure_future(outage_retry.retry(write)) for _ in range(3)]

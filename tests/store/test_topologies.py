@@ -361,6 +361,7 @@ async def test_a_takeover_while_the_old_primary_lives_is_noticed_by_any_call(
     with pytest.raises(StoreUnavailable, match=CHANGED):
         await store.call(Call.command("GET", unique))
     assert store.changes == 1
+    assert store.lost() == {store.server_of(unique)}
     assert await store.call(Call.command("GET", unique)) == b"x"
     assert await store.call(Call.command("INCR", unique + "n")) == 1
     assert store.changes == 1
