@@ -101,7 +101,7 @@ class Watch:
         """Seconds for which the loop has stood still, excluding time in which the node
         was stopped or this process frozen."""
         self._due = 0.0
-        self._told = self._told_stop = False
+        self._told = False
         self._over = False
         """Whether there is nothing to do until the loop turns again."""
 
@@ -122,12 +122,9 @@ class Watch:
         if self._memory.turns != self._turns:
             self._turns = self._memory.turns
             self._silent = self._due = 0.0
-            self._told = self._told_stop = self._over = False
+            self._told = self._over = False
             return
         if self._is_stopped():
-            if not self._told_stop and not self._over and self._silent >= self._late:
-                self._told_stop = True
-                self._say(f"node {self._node_id} is stopped: its leases are not kept")
             return
         self._silent += elapsed
         if self._silent < self._late or self._over:
