@@ -338,10 +338,8 @@ async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
 
 def mark_now(store: BlockingStore, keys: CrawlKeys, partitions: int) -> None:
     """Give each partition the crawl's mark, whatever mark it has."""
-    for numbers in batches(range(partitions), BATCH):
-        counts = [keys.partition(number).counts for number in numbers]
-        calls = [Call.command("HSET", key, "born", keys.born) for key in counts]
-        store.run(calls)
+    counts = (keys.partition(number).counts for number in range(partitions))
+    store.run([Call.command("HSET", key, "born", keys.born) for key in counts])
     store.call(marked_call(keys))
 
 
@@ -359,13 +357,10 @@ def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> i
         StoreError: The store does not answer.
     """
     born, marked = store.command("HMGET", keys.meta, "born", "marked")
-    lost = 0
-    for numbers in batches(range(partitions if born and marked else 0), BATCH):
-        counts = [keys.partition(number).counts for number in numbers]
-        calls = [Call.command("HGET", key, "born") for key in counts]
-        found = store.run(calls, tolerant=True)
-        lost += sum(one != born and not isinstance(one, KeyDamaged) for one in found)
-    return lost
+    counts = (keys.partition(number).counts for number in range(partitions))
+    calls = [Call.command("HGET", key, "born") for key in counts]
+    found = store.run(calls if born and marked else [], tolerant=True)
+    return sum(one != born and not isinstance(one, KeyDamaged) for one in found)
 
 
 def carry_call(keys: CrawlKeys) -> Call:

@@ -38,13 +38,13 @@ from frontier.cluster.crawls import STATES
 from frontier.cluster.ring import Ring
 from frontier.errors import CrawlLost, InUse, KeyDamaged, NodeReplaced, NotFound
 from frontier.model import Member, frozen
-from frontier.store.calls import Run, batches
 from frontier.store.client import Argument, BlockingStore, Call
 from frontier.store.damage import number_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from frontier.store.calls import Run
     from frontier.store.keys import CrawlKeys
 
 
@@ -56,8 +56,6 @@ DRAIN_S = 3600
 """Seconds after which an order to drain expires if the node has not read it."""
 REMOVE_S = 60
 """Seconds for which a node that wakes up is told that it was removed."""
-BATCH = 128
-"""Partitions per round trip."""
 
 
 def drain(store: BlockingStore, keys: CrawlKeys, node_id: str) -> None:
@@ -130,19 +128,15 @@ def remove(
             f"the node {node_id} of the crawl {keys.crawl_id} is alive; drain it, "
             "or remove it with --force"
         )
-    ended = 0
-    for numbers in batches(range(partitions), BATCH):
-        leases = [keys.partition(number).lease for number in numbers]
-        asked = [Call.command("HMGET", lease, "holder", "token") for lease in leases]
-        found = zip(leases, store.run(asked), strict=True)
-        calls = [
-            Call.to("lease_release", [lease], [token])
-            for lease, (holder, token) in found
-            if holder and holder.startswith(f"{node_id}/".encode())
-        ]
-        store.run(calls)
-        ended += len(calls)
-    return ended
+    leases = [keys.partition(number).lease for number in range(partitions)]
+    asked = [Call.command("HMGET", lease, "holder", "token") for lease in leases]
+    calls = [
+        Call.to("lease_release", [lease], [token])
+        for lease, (holder, token) in zip(leases, store.run(asked), strict=True)
+        if holder and holder.startswith(f"{node_id}/".encode())
+    ]
+    store.run(calls)
+    return len(calls)
 
 
 @frozen

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from frontier.store.keys import CrawlKeys
 
-BATCH = 128
-"""Partitions per round trip."""
 CHUNK = 16
 """Dead letters that are read or put back at once; each may take 4 MiB."""
 MAX_LETTERS = 10_000
@@ -50,12 +48,8 @@ class Letter:
 
 def counted(store: BlockingStore, keys: CrawlKeys, partitions: int) -> dict[int, int]:
     """How many letters there are in each partition that has any."""
-    found: dict[int, int] = {}
-    for batch in batches(range(partitions), BATCH):
-        calls = [Call.command("LLEN", keys.partition(p).dead) for p in batch]
-        replies = store.run(calls)
-        found |= {p: n for p, n in zip(batch, replies, strict=True) if n}
-    return found
+    calls = [Call.command("LLEN", keys.partition(p).dead) for p in range(partitions)]
+    return {p: n for p, n in enumerate(store.run(calls)) if n}
 
 
 def letters(
