@@ -53,7 +53,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.python import to_unicode
 from scrapy.utils.response import _baseurl_cache
 from twisted.logger import globalLogBeginner
-from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParser
+from twisted.web._newclient import HTTP11ClientProtocol, HTTPClientParser
 from twisted.web.client import _HTTP11ClientFactory
 from typing_extensions import override
 
@@ -139,31 +139,14 @@ if TYPE_CHECKING:  # what the newest version has
         _LenientHTTP11ClientProtocol as LenientProtocol,
         _LenientHTTPClientParser as LenientParser,
     )
-else:
-    try:  # 2.18
-        LenientFactory = http11._LenientHTTP11ClientFactory
-        LenientProtocol = http11._LenientHTTP11ClientProtocol
-        LenientParser = http11._LenientHTTPClientParser
-    except AttributeError:
-        LenientProtocol = HTTP11ClientProtocol
-
-        class LenientParser(HTTPClientParser):
-            """Leaves out header lines without a colon, as Scrapy does since 2.18."""
-
-            def lineReceived(self, line: bytes) -> None:  # noqa: N802 (Twisted's name)
-                """Forget the header before *line* if it has no colon."""
-                known = self._partialHeader
-                if self.state == HEADER and known and line[:1] not in {b" ", b"\t"}:
-                    header = b"".join(known)
-                    if b":" not in header:
-                        logger.debug("a header line without a colon: %r", header)
-                        self._partialHeader = None
-                super().lineReceived(line)
-
-        class LenientFactory(_HTTP11ClientFactory):
-            """Logs nothing about each connection, like Scrapy's."""
-
-            noisy = False
+else:  # before 2.18, a header line without a colon fails the download
+    LenientFactory = getattr(
+        http11, "_LenientHTTP11ClientFactory", _HTTP11ClientFactory
+    )
+    LenientProtocol = getattr(
+        http11, "_LenientHTTP11ClientProtocol", HTTP11ClientProtocol
+    )
+    LenientParser = getattr(http11, "_LenientHTTPClientParser", HTTPClientParser)
 
 
 class Spiders(NamedTuple):

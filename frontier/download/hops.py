@@ -14,8 +14,8 @@ What always holds:
     be.
 5.  Nothing that an operator has excluded is sent, whoever asked for it; a request that
     waits for its turn is checked again at its turn (`frontier.download.politeness`).
-6.  Refused requests are counted by reason, reported once for each reason, and are in
-    the crawl log.
+6.  Refused requests are counted by reason, and are in the crawl log; the first for each
+    reason is reported.
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils.httpobj import urlparse_cached
-from typing_extensions import override
 
 from frontier.download.outcomes import AddressRefused, Excluded, OutOfScope, URLTooLong
-from frontier.node.context import Part
 from frontier.node.host_addresses import AddressClasses
 from frontier.requests.left_out import LeftOut
 from frontier.requests.spider_output import filtered
@@ -64,7 +62,7 @@ WHY = {
 ADDRESS = "address (FRONTIER_ALLOW_ADDRESSES)"
 
 
-class Hops(Part):
+class Hops:
     """Decides which requests may be sent, and to which addresses.
 
     There is one per process: `Session.component` gives it.
@@ -76,7 +74,6 @@ class Hops(Part):
         self._refused = self._session.refused
         self._left_out = self._session.component(LeftOut)
         self._handlers: set[type] = set()
-        self._first: dict[str, str] = {}
 
     def is_seed(self, request: Request) -> bool:
         """Whether the operator, and no page, asked for the URL of *request*.
@@ -202,7 +199,6 @@ class Hops(Part):
     def _refuse(self, request: Request, reason: str) -> None:
         self._session.count(f"frontier/refused/{reason.replace('-', '_')}")
         self._refused[reason] += 1
-        self._first.setdefault(reason, request.url[:200])
         if self._refused[reason] > 1:
             return
         redirected = request.meta.get("redirect_urls")
@@ -231,20 +227,4 @@ class Hops(Part):
                 handler.__module__,
                 handler.__qualname__,
                 scheme,
-            )
-
-    @override
-    def tell(self) -> None:
-        """Log how many requests were refused, in one line."""
-        if self._refused:
-            parts = ", ".join(
-                f"{count:,} {reason}, first {self._first[reason]}"
-                for reason, count in self._refused.most_common()
-            )
-            logger.warning(
-                "%d requests were not sent: out of scope, to addresses that "
-                "FRONTIER_ALLOW_ADDRESSES does not allow, with URLs that are too "
-                "long, or excluded by an operator (%s)",
-                self._refused.total(),
-                parts,
             )

@@ -162,6 +162,8 @@ class Connection(LenientProtocol):
 class Connections(LenientFactory):
     """Makes a `Connection` for each new connection."""
 
+    noisy = False
+
     @override
     def buildProtocol(self, _: Any) -> Connection:
         return Connection(self._quiescentCallback)

@@ -55,7 +55,7 @@ class SpiderFeatures:
         crawler, session, node = self._crawler, self._session, self._session.node
         hops = session.component(Hops)
         session.component(LeftOut).open()
-        node.parts.add(hops, Cookies(node), LiveSettings(crawler))
+        node.parts.add(Cookies(node), LiveSettings(crawler))
         self._stand_between(drop, hops)
         key = getattr(spider, "redis_key", None)
         if key := key or crawler.settings.get("REDIS_START_URLS_KEY"):

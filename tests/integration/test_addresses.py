@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -69,7 +68,7 @@ def test_public_seeds_lead_to_public_addresses_alone_whatever_spells_others(craw
     assert crawl.stats["finish_reason"] == "finished"
 
 
-def test_refused_addresses_are_in_the_crawl_log_and_summed_in_one_line(crawls):
+def test_refused_addresses_are_in_the_crawl_log(crawls):
     crawl = crawls("public")
     blocked = {line[3]: line for line in crawl.lines if line[1] == "-5001"}
 
@@ -77,10 +76,6 @@ def test_refused_addresses_are_in_the_crawl_log_and_summed_in_one_line(crawls):
     line = blocked["http://2130706433/inside"]
     assert line[4:6] == ["LR", "http://public.example/hop/loopback/4"]
     assert line[-1] == "address:loopback"
-    (told,) = re.findall(r"(\d+) requests were not sent: out of scope, ", crawl.log)
-    assert int(told) == sum(
-        int(n) for stat, n in crawl.stats.items() if stat.startswith("frontier/refused")
-    )
 
 
 def test_a_name_that_leads_elsewhere_the_next_time_is_looked_at_again(crawls):
