@@ -253,6 +253,10 @@ class Cluster:
         assert done.returncode == 0, done.stderr
         return done
 
+    def shown(self, *words):
+        """What a command shows as JSON."""
+        return json.loads(self.ask(*words, "--json").stdout)
+
     def crawl(self, *words, **options):
         """Run ``frontier crawl run`` to its end; its process starts others."""
         process = self.command("crawl", "run", *words, **options)
@@ -273,6 +277,12 @@ class Cluster:
         """Wait for nodes to end by themselves; return their exit codes."""
         chosen = node_ids or list(self.nodes)
         return [self.nodes[node_id].wait(DEADLINE) for node_id in chosen]
+
+    def finish(self, *node_ids):
+        """Wait for nodes that have to end well."""
+        for node_id in node_ids or list(self.nodes):
+            code = self.nodes[node_id].wait(DEADLINE)
+            assert code == 0, self.text_of(node_id)[-3000:]
 
     @property
     def has_store(self):

@@ -16,7 +16,7 @@ def crawl(serve_site, cluster, prefix):
     for node in nodes:
         items = str(cluster.directory / f"{node}.jsonl")
         cluster.start(node, "-a", f"seeds={seeds}", "-o", items)
-    assert cluster.wait(*nodes) == [0, 0]
+    cluster.finish(*nodes)
     paths = [cluster.directory / f"{node}.jsonl" for node in nodes]
     texts = [path.read_text("utf-8") for path in paths if path.exists()]
     return [json.loads(line) for text in texts for line in text.splitlines()]

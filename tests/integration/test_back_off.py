@@ -1,7 +1,6 @@
 """Hosts that say "later" are left alone by all nodes, and asked again in time."""
 
 import contextlib
-import json
 import re
 import socket
 import threading
@@ -169,7 +168,7 @@ def test_no_node_asks_a_host_before_the_time_that_it_said_and_others_go_on(
     for host in (*all_busy, ruled):
         until(lambda host=host: noted(cluster, host.host), "a note of it")
     until(lambda: not cluster.reserved("site-1"), "that nothing is under way")
-    told = json.loads(cluster.ask("crawl", "status", "--json").stdout)["back_offs"]
+    told = cluster.shown("crawl", "status")["back_offs"]
     assert (told["hosts"], told["unreachable"]) == (7, 0)
     (named,) = [one for one in told["named"] if one["host"] == busy.host]
     assert named["reason"] == "throttled"
@@ -183,13 +182,13 @@ def test_no_node_asks_a_host_before_the_time_that_it_said_and_others_go_on(
         assert least <= int(seconds) <= 1.1 * least
     for node in list(cluster.nodes):
         cluster.kill(node)
-        assert cluster.ask("node", "remove", node, "--force").returncode == 0
+        cluster.do("node", "remove", node, "--force")
     assert [len(host.asked) for host in all_busy] == [2] * 6
     assert (len(asked_for_rules), ruled.asked) == (1, [])
     may_ask = {host: let_ask(cluster, host.host, 2) for host in (*all_busy, ruled)}
     start(cluster, *all_busy, ruled, *others, nodes=["node-3"], **settings)
 
-    assert cluster.wait("node-3") == [0]
+    cluster.finish("node-3")
     for host in all_busy:
         assert min(when for when, *_ in host.asked[2:]) >= may_ask[host]
         assert host.pages() == all_of(host)
@@ -237,7 +236,7 @@ def test_a_dead_host_is_set_aside_and_asked_again_when_an_operator_wants_it(
     there = sites(6, listener=dead)
     retry(cluster, host)
 
-    assert cluster.wait() == [0, 0]
+    cluster.finish()
     assert there.pages() >= {f"/{number}" for number in range(3, 6)}
     assert noted(cluster, host) is None
     assert f"{host} is left alone for" in texts(cluster)
@@ -393,13 +392,13 @@ def test_requests_of_a_given_up_host_are_dead_letters_and_requeued(
 
     assert cluster.wait() == [1]
     assert "frontier crawl requeue" in cluster.text_of("node-1")
-    letters = json.loads(cluster.ask("crawl", "dead", "--json").stdout)["letters"]
+    letters = cluster.shown("crawl", "dead")["letters"]
     why = f"its host {host} is given up: it cannot be connected to"
     assert {one["url"] for one in letters} == set(links)
     assert all(one["reason"].startswith(why) for one in letters)
     seen = cluster.ask("crawl", "status")
     assert seen.returncode == 6
-    totals = json.loads(cluster.ask("crawl", "status", "--json").stdout)["totals"]
+    totals = cluster.shown("crawl", "status")["totals"]
     assert totals["new"] == 2 * 11 + 20  # a try more of a page is not new
     assert "20 requests were given up" in seen.stderr
     told = cluster.ask("explain", links[-1], "--logs", str(cluster.warc_dir))
@@ -413,7 +412,7 @@ def test_requests_of_a_given_up_host_are_dead_letters_and_requeued(
     assert "20 requests are queued again" in done.stdout
     assert "site-1 had ended; to fetch them" in done.stderr
     start(cluster, *live, nodes=["node-2"], more=links)
-    assert cluster.wait("node-2") == [0]
+    cluster.finish("node-2")
     assert there.pages() == {f"/{number}" for number in range(20)}
     assert "is in crawl site-1" in cluster.text_of("node-2")
-    assert cluster.ask("crawl", "status").returncode == 0
+    cluster.do("crawl", "status")

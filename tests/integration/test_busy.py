@@ -199,7 +199,7 @@ def test_a_node_that_is_stopped_while_it_connects_sends_nothing_of_another_s(
     until(lambda: "are lost" in cluster.text_of("node-1"), "the loss of its leases")
     run.site.open.set()
 
-    assert cluster.wait() == [0, 0]
+    cluster.finish()
     assert dict(run.site.counts) == dict.fromkeys(run.site.every, 1)
     assert run.letters() == {}
 
@@ -210,7 +210,7 @@ def test_a_page_that_keeps_its_node_busy_for_too_long_is_given_up(crawl, cluster
     until(lambda: "it goes to the dead letter" in run.text(), "its end")
     run.go.touch()
 
-    assert cluster.wait() == [0, 0]
+    cluster.finish()
     assert set(run.site.counts) == run.site.every
     (sleepy,) = run.site.answered("/sleepy")
     ((url, reason),) = run.letters().items()

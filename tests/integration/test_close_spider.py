@@ -118,7 +118,7 @@ def test_a_daily_job_that_stops_at_what_it_knows_has_the_items_of_plain_scrapy(
             if name == "plain":
                 patch.setenv("PLAIN", "1")
             cluster.start(name, *words, spider="daily", cwd=project)
-            assert cluster.wait(name) == [0]
+            cluster.finish(name)
         assert "Spider closed (reached known)" in cluster.text_of(name)
         return [json.loads(line)["number"] for line in items.read_text().splitlines()]
 
@@ -159,7 +159,7 @@ def test_close_spider_on_one_node_ends_the_crawl_or_the_node_as_set(
         says(cluster, "Closing spider (enough)", node)
     server.go_on()
 
-    assert cluster.wait() == [0, 0, 0]
+    cluster.finish()
     seen = look(cluster, "enough-1")
     if scope == "node":
         assert seen.state == "finished"
@@ -185,18 +185,18 @@ def test_a_crawl_whose_start_requests_were_not_all_made_stays_open(cluster, proj
     )
     says(cluster, "the page is parsed")
     cluster.nodes["node-1"].send_signal(signal.SIGTERM)
-    assert cluster.wait() == [0]
+    cluster.finish()
     assert look(cluster, "start-1").state == "open"
 
 
 def test_a_node_warns_that_nothing_is_left_in_the_crawl_that_it_joins(cluster, project):
     options = {"spider": "start", "cwd": project, "FRONTIER_CLOSE_SPIDER": "node"}
     cluster.start("node-1", "-a", "whole=True", **options, FRONTIER_KEEP_ALIVE="True")
-    assert cluster.wait() == [0]
+    cluster.finish()
     assert look(cluster, "start-1").state == "open"
 
     cluster.start("node-2", "-a", "whole=True", **options)
-    assert cluster.wait("node-2") == [0]
+    cluster.finish("node-2")
     line = "WARNING: the crawl start-1, which this node has joined, has nothing left"
     assert line in cluster.text_of("node-2")
     assert look(cluster, "start-1").state == "finished"

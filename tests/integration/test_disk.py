@@ -94,7 +94,7 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         if ends:
             cluster.wait("n1")
             cluster.start(*words, **settings)
-        assert cluster.wait("n1") == [0], cluster.text_of("n1")[-3000:]
+        cluster.finish("n1")
     finally:
         cluster.close()
         site.close()

@@ -44,7 +44,7 @@ def crawl(cluster, serve, tmp_path, monkeypatch):
         words = ("-a", f"seeds={','.join(server.seeds)}")
         bare = {"COOKIES_ENABLED": False, "ROBOTSTXT_OBEY": True, **settings}
         cluster.start(name, *words, cwd=root, **bare)
-        assert cluster.wait(name) == [0]
+        cluster.finish(name)
         fetched = Counter((e.method, e.url) for e in server.requests().entries)
         server.stop()
         return Log(cluster.text_of(name)), fetched

@@ -60,7 +60,7 @@ def nodes(tmp_path, site, monkeypatch, unique):
 def test_a_node_and_a_command_find_the_same_store_above_the_projects(nodes, servers):
     nodes.made(f"REDIS_URL = {NOBODY!r}", url=servers("any").url).run()
 
-    assert nodes.wait() == [0]
+    nodes.finish()
     line = "REDIS_URL in the environment overrides the settings: the store is "
     assert line + servers("any").url in nodes.text_of("a")
     assert not nodes.store_dir.exists()
@@ -78,7 +78,7 @@ def test_a_node_names_the_variables_that_it_does_not_read(nodes, servers, monkey
     monkeypatch.setenv("FRONTIER_HOST_SHARDS", "4")
     nodes.made(url=servers("any").url).run()
 
-    assert nodes.wait() == [0]
+    nodes.finish()
     told = re.findall(r"(\S+) in the environment is not read(.*)", nodes.text_of("a"))
     assert told == [
         ("FRONTIER_HOST_SHARDS", ": give it as a setting"),

@@ -257,14 +257,14 @@ def test_each_url_has_the_reason_that_it_has(cluster, sites, project):
         assert not found["fetched"] or "429" in text
         assert text in done.stdout
 
-    assert cluster.ask("crawl", "pause").returncode == 0
+    cluster.do("crawl", "pause")
     assert ask.reason(last) == "paused"
-    assert cluster.ask("crawl", "resume").returncode == 0
+    cluster.do("crawl", "resume")
     for node in NODES:
         cluster.kill(node)
         done = cluster.do("node", "remove", node, "--force", "--crawl", "asked-1")
     assert ask.reason(last) == "no_node"
-    assert cluster.ask("crawl", "end", "--crawl", "asked-1", "--yes").returncode == 0
+    cluster.do("crawl", "end", "--crawl", "asked-1", "--yes")
     assert ask.reason(last) == "crawl_ended"
     for url in (main.url("/secret/x"), sites.held.url("/")):
         found = ask(url)
@@ -279,7 +279,7 @@ def test_what_a_spider_drops_or_fetches_by_itself_is_not_known_for_sure(
     spider = SPIDER_OF_ITS_OWN.format(home=site.url("/"), media=site.url("/media"))
     cwd = scrapy_project(tmp_path / "project", spider)
     cluster.start("node-1", spider="own", cwd=cwd)
-    assert cluster.wait("node-1") == [0]
+    cluster.finish("node-1")
     site.close()
     ask = Asking(cluster, cwd)
     words = ("--crawl", "own-1", "--warcs", ask.warcs)
@@ -299,12 +299,12 @@ def test_files_of_an_earlier_crawl_of_the_same_name_say_nothing_of_this(
     site = RawSite(dict.fromkeys(["/old", "/new"], page()))
     waczs = tmp_path / "waczs"
     cluster.start("node-1", "-a", f"seeds={site.url('/old')}")
-    assert cluster.wait("node-1") == [0]
+    cluster.finish("node-1")
     earlier = sorted(path.name for path in cluster.warc_dir.iterdir())
     cluster.servers.clear()  # the store was lost
     seeds = f"seeds={site.url('/new')}"
     cluster.start("node-1", "-a", seeds, FRONTIER_WACZ_DIR=waczs)
-    assert cluster.wait("node-1") == [0]
+    cluster.finish("node-1")
     site.close()
     ask = Asking(cluster)
 

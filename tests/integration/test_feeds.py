@@ -79,7 +79,7 @@ class Followed:
     def stop(self, *node_ids):
         for node_id in node_ids:
             self.cluster.nodes[node_id].send_signal(signal.SIGTERM)
-        assert self.cluster.wait(*node_ids) == [0] * len(node_ids)
+        self.cluster.finish(*node_ids)
 
     def archived(self):
         """Types and URLs of the records in all WARC files."""
@@ -358,5 +358,5 @@ def test_urls_that_were_excluded_are_queued_no_more(followed, newspaper):
 def test_a_crawl_of_feeds_ends_when_no_further_round_is_to_begin(followed):
     followed.start("node-1", FRONTIER_RECRAWL_UNTIL="3s")
 
-    assert followed.cluster.wait("node-1") == [0]
+    followed.cluster.finish("node-1")
     assert "RECRAWL_UNTIL has passed" in followed.cluster.text_of("node-1")

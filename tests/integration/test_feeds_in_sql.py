@@ -101,7 +101,7 @@ def test_sites_are_added_changed_and_paused_in_postgresql(
     until(lambda: items((9,)) <= fetched(site_server).keys(), "the site goes on")
     for node in NODES:
         cluster.nodes[node].terminate()
-    assert cluster.wait(*NODES) == [0, 0]
+    cluster.finish(*NODES)
     logs = "".join(cluster.text_of(node) for node in NODES)
     assert "s3cret" not in logs
     assert "Traceback" not in logs
@@ -136,4 +136,4 @@ def test_a_database_that_does_not_answer_stops_no_round_and_no_end(
     until(lambda: items((6,)) <= fetched(site_server).keys(), "what is new")
     cluster.nodes["node-1"].send_signal(signal.SIGTERM)
 
-    assert cluster.wait("node-1") == [0]
+    cluster.finish("node-1")

@@ -1,7 +1,6 @@
 """Pages made to keep a node busy: all others are fetched, and those are told."""
 
 import gzip
-import json
 import re
 from pathlib import Path
 
@@ -47,7 +46,7 @@ def test_hostile_pages_are_read_and_too_costly_ones_are_dead_letters(cluster):
     cluster.join()
     site.open.set()
 
-    assert cluster.wait() == [0, 0]
+    cluster.finish()
     text = cluster.text_of("node-1") + cluster.text_of("node-2")
     assert site.requests.keys() >= {*pages, *HOSTILE}
     assert "/not/read" not in site.requests
@@ -57,7 +56,7 @@ def test_hostile_pages_are_read_and_too_costly_ones_are_dead_letters(cluster):
         assert reason in line
     assert text.count("is archived, but not all") == 2
     assert cluster.store  # starts it again, for the command
-    dead = json.loads(cluster.ask("crawl", "dead", "--json").stdout)
+    dead = cluster.shown("crawl", "dead")
     reasons = {letter["url"]: letter["reason"] for letter in dead["letters"]}
     assert reasons.keys() == {site.url("/much"), site.url("/deep")}
     assert "0.2 s of CPU time" in reasons[site.url("/much")]
@@ -85,6 +84,6 @@ def test_a_page_that_unpacks_to_much_is_in_memory_once_and_its_start_is_read(clu
     says(cluster, "only its first 10,240,000 bytes are read for links")
     grown = peak_of(node) - before
 
-    assert cluster.wait() == [0]
+    cluster.finish()
     assert grown < 1.6 * len(much)
     assert "/read" in site.requests

@@ -34,7 +34,7 @@ def test_a_killed_node_costs_only_what_it_had_in_flight(serve, cluster, tmp_path
     in_flight = set(cluster.reserved("site-1"))
     server.go_on()
 
-    assert cluster.wait("node-2", "node-3") == [0, 0]
+    cluster.finish("node-2", "node-3")
     log = server.requests()
     assert log.fetched().keys() == server.expected
     assert set(log.repeated()) <= in_flight

@@ -20,11 +20,11 @@ def test_a_node_that_comes_when_the_crawl_of_its_run_has_ended_fetches_nothing(
     seeds = f"seeds={','.join(server.seeds)}"
     monkeypatch.setenv("FRONTIER_RUN_ID", "deploy 1")
     cluster.start("node-1", "-a", seeds)
-    assert cluster.wait("node-1") == [0]
+    cluster.finish("node-1")
     fetched = len(server.requests().entries)
 
     cluster.start("node-2", "-a", seeds, LOG_LEVEL="WARNING")
-    assert cluster.wait("node-2") == [0]
+    cluster.finish("node-2")
     assert len(server.requests().entries) == fetched
     assert crawls(cluster) == ["site-1"]
     (line,) = cluster.text_of("node-2").strip().splitlines()
@@ -32,10 +32,10 @@ def test_a_node_that_comes_when_the_crawl_of_its_run_has_ended_fetches_nothing(
 
     cluster.start("node-3", "-a", seeds)
     monkeypatch.delenv("FRONTIER_RUN_ID")
-    assert cluster.wait("node-3") == [0]
+    cluster.finish("node-3")
     assert "Spider closed (frontier_run_over)" in cluster.text_of("node-3")
     cluster.start("node-4", "-a", seeds)  # a person, who starts again at once
-    assert cluster.wait("node-4") == [0]
+    cluster.finish("node-4")
     assert len(server.requests().entries) == 2 * fetched
     assert crawls(cluster) == ["site-1", "site-2"]
 
@@ -99,7 +99,7 @@ def test_jobs_with_other_arguments_have_their_own_items(serve, cluster, start, i
     start("b-1", "cat=b", seeds=seeds)
     server.go_on()
 
-    assert set(cluster.wait()) == {0}
+    cluster.finish()
     total = items("b-1")
     assert total[0] == total[1] > 30
     assert total[2] == {"b"}

@@ -37,7 +37,7 @@ def test_two_nodes_get_as_many_pages_as_the_crawl_may_have(serve, cluster):
     cluster.join()
     server.delay = 0.02
 
-    assert cluster.wait() == [0, 0]
+    cluster.finish()
     assert pages(server) == 40
     seen = look(cluster)
     assert (seen.state, seen.limit, seen.limit_value) == ("limit", "pages", 40)
@@ -50,7 +50,7 @@ def test_two_nodes_get_as_many_pages_as_the_crawl_may_have(serve, cluster):
     assert "ended at its limit: 40 pages (CLOSESPIDER_PAGECOUNT)" in report
     # It is closed: to start again is to begin the next.
     start(cluster, server, "node-3", CLOSESPIDER_PAGECOUNT="10")
-    assert cluster.wait("node-3") == [0]
+    cluster.finish("node-3")
     assert pages(server) == 50
     assert "is in crawl site-2" in cluster.text_of("node-3")
 
@@ -82,10 +82,10 @@ def test_hosts_have_their_quotas_over_nodes_kills_and_hand_overs(serve, cluster)
     in_flight = len(cluster.reserved("site-1"))
     start(cluster, server, "node-3", **quota)
     cluster.join("node-3")
-    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
+    cluster.do("node", "remove", "node-1", "--force")
     server.go_on()
 
-    assert cluster.wait("node-2", "node-3") == [0, 0]
+    cluster.finish("node-2", "node-3")
     log = server.requests()
     by_host = Counter(
         urlsplit(e.url).netloc for e in log.entries if e.status not in {301, 302}

@@ -130,7 +130,7 @@ def test_a_crawl_of_scrapy_redis_goes_on_with_two_nodes(
 
     for node in ("node-1", "node-2"):
         cluster.start(node, *arguments, spider="shop", cwd=project)
-    assert cluster.wait("node-1", "node-2") == [0, 0]
+    cluster.finish("node-1", "node-2")
 
     fetched = Counter(site.requests().fetched())
     robots = {f"{seed}robots.txt" for seed in site.seeds}

@@ -1,7 +1,6 @@
 """A newspaper of 200 feeds that misbehave in turn, and much that goes wrong at once."""
 
 import contextlib
-import json
 import sqlite3
 import threading
 from collections import Counter
@@ -183,7 +182,7 @@ def test_a_newspaper_is_followed_through_all_of_it(cluster, tmp_path, kind):
     until(lambda: not any(s["urls"] for s in sites_of(cluster)), "nothing queued")
     for node in ("node-3", "node-4", "node-5"):
         cluster.nodes[node].terminate()
-    assert cluster.wait("node-3", "node-4", "node-5") == [0, 0, 0]
+    cluster.finish("node-3", "node-4", "node-5")
     again = sum(count - 1 for count in paper.fetched.values())
     assert again <= 2 * IN_FLIGHT, again
     last = [paper.at[feed, paper.published[feed] - 1] for feed in range(FEEDS)]
@@ -197,7 +196,7 @@ def test_a_newspaper_is_followed_through_all_of_it(cluster, tmp_path, kind):
 
 def sites_of(cluster):
     """The sites in ``frontier feeds status``."""
-    return json.loads(cluster.ask("feeds", "status", "--json").stdout)["sites"]
+    return cluster.shown("feeds", "status")["sites"]
 
 
 def is_told(cluster, paper):

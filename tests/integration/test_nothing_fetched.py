@@ -1,6 +1,5 @@
 """A crawl that has ended without one page does not look like one that went well."""
 
-import json
 import threading
 
 import pytest
@@ -75,7 +74,7 @@ def test_crawl_whose_seeds_do_not_answer_fails_on_both_nodes(cluster, sites):
     assert (seen.state, seen.fetched, seen.queue.pushed) == ("finished", False, 3)
     report = cluster.ask("crawl", "status").stdout
     assert "It has fetched nothing: 3 requests" in report
-    told = json.loads(cluster.ask("crawl", "status", "--json").stdout)
+    told = cluster.shown("crawl", "status")
     assert told["fetched"] is False
 
 
@@ -95,7 +94,7 @@ def test_crawl_with_only_disallowed_or_out_of_scope_pages_fails(cluster, sites):
     # It is closed: who starts again when the rules have changed gets a new crawl.
     site.pages["/robots.txt"] = answer()
     start(cluster, site.url("/"), nodes=["node-2"])
-    assert cluster.wait("node-2") == [0]
+    cluster.finish("node-2")
     assert "is in crawl site-2" in cluster.text_of("node-2")
 
 
@@ -106,7 +105,7 @@ def test_one_answer_makes_the_crawl_a_success_for_every_node(cluster, sites):
     start(cluster, site.url("/"), nodes=both, FRONTIER_WARC_ENABLED="False")
     held.until_all_are_in(cluster)
 
-    assert cluster.wait() == [0, 0]
+    cluster.finish()
     assert look(cluster).fetched
     assert "fetched nothing" not in cluster.ask("crawl", "status").stdout
 
@@ -117,5 +116,5 @@ def test_spider_without_requests_says_so_and_succeeds(cluster, tmp_path):
     )
     cluster.start("node-1", spider="idle", cwd=tmp_path)
 
-    assert cluster.wait() == [0]
+    cluster.finish()
     assert "idle-1 has ended and had nothing to fetch" in cluster.text_of("node-1")

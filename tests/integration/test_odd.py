@@ -135,7 +135,7 @@ def crawled(tmp_path_factory, chosen):
         FRONTIER_REVISIT_STATUSES="599",  # many have one body
     )
     try:
-        assert cluster.wait() == [0], cluster.text_of("n1")[-3000:]
+        cluster.finish()
     finally:
         cluster.close()
         site.close()

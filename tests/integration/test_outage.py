@@ -1,7 +1,5 @@
 """A store that is slow, gone or full: nodes wait, say so once, and go on."""
 
-import json
-
 import pytest
 import redis
 from conftest import Cluster, after, until
@@ -14,7 +12,7 @@ def test_a_full_store_drops_no_node_and_nothing_is_started(serve, own_server, tm
     nodes = Cluster(tmp_path, url=f"unix://{own_server.socket}")
 
     def told():
-        return json.loads(nodes.ask("crawl", "status", "--json").stdout)
+        return nodes.shown("crawl", "status")
 
     def beats():
         return {node["node_id"]: node["state"] for node in told()["nodes"]}
@@ -46,7 +44,7 @@ def test_a_full_store_drops_no_node_and_nothing_is_started(serve, own_server, tm
         client.config_set("maxmemory", 0)
         site.delay = 0
 
-        assert nodes.wait() == [0, 0]
+        nodes.finish()
     finally:
         nodes.close()
         client.close()

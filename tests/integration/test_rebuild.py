@@ -39,7 +39,7 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
     server.delay = 0.02
     until(lambda: acked(journals[0], least=1), "acks in a journal")
     cluster.kill("node-1")
-    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
+    cluster.do("node", "remove", "node-1", "--force")
     server.until = after(120)
     until(lambda: len(server.answered) >= 120, "the middle of the crawl")
     # The last acks are not in the journal yet: their pages are fetched again.
@@ -66,7 +66,7 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
     assert outcome["done"] >= len(known)
 
     cluster.start("node-3", "-a", f"seeds={seeds}")
-    assert cluster.wait("node-3") == [0]
+    cluster.finish("node-3")
     log = server.requests()
     assert log.fetched().keys() == server.expected
     assert "is in crawl site-1" in cluster.text_of("node-3")
@@ -112,7 +112,7 @@ def test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone(
     cluster.start(
         "node-2", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
     )
-    assert cluster.wait("node-2") == [0]
+    cluster.finish("node-2")
     entries = server.requests().entries[before:]
     assert {entry.url for entry in entries if entry.node == "node-2"} >= server.expected
 
@@ -137,7 +137,7 @@ def test_node_refuses_a_crawl_whose_store_is_lost_until_rebuilt(
     cluster.start(
         "node-3", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
     )
-    assert cluster.wait("node-3") == [0]
+    cluster.finish("node-3")
     assert server.requests().missing(server.expected) == set()
 
 
@@ -211,9 +211,9 @@ def test_each_job_finds_its_own_crawl_again(serve, cluster, tmp_path):
         cluster.do(*words, "--journal", str(journal))
 
     start("node-4", server.seeds[1], journals["node-2"])
-    assert cluster.wait("node-4") == [0]
+    cluster.finish("node-4")
     start("node-3", server.seeds[0], journals["node-1"])
-    assert cluster.wait("node-3") == [0]
+    cluster.finish("node-3")
     assert "is in crawl site-2 " in cluster.text_of("node-4")
     assert "is in crawl site-1 " in cluster.text_of("node-3")
     missing = server.requests().missing(server.expected)

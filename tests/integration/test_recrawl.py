@@ -92,7 +92,7 @@ def crawl(pages, cluster):
 def stop(cluster, *node_ids):
     for node_id in node_ids:
         cluster.nodes[node_id].send_signal(signal.SIGTERM)
-    assert cluster.wait(*node_ids) == [0] * len(node_ids)
+    cluster.finish(*node_ids)
 
 
 def stats(cluster, node_id):
@@ -183,7 +183,7 @@ def test_an_operator_makes_pages_due_by_a_url_or_by_how_it_begins(
         until(lambda: waiting() == 4, "all of them wait again")
 
     def waiting():
-        return json.loads(cluster.do("recrawl", "status", "--json").stdout)["waiting"]
+        return cluster.shown("recrawl", "status")["waiting"]
 
     def now(path, code=0):
         asked = cluster.ask("recrawl", "now", pages.url(path), "--json")

@@ -42,7 +42,7 @@ def test_a_node_that_its_store_refuses_ends_with_one_line_and_loses_nothing(
         else:
             ours |= SECRET
         cluster.start(*words, **ours)
-        assert cluster.wait() == [0]
+        cluster.finish()
 
     assert "Traceback" not in text
     assert text.count(" CRITICAL: the frontier of this node cannot go on: the ") == 1

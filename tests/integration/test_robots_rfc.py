@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import json
 import re
 import socket
 import threading
@@ -128,7 +127,7 @@ def test_robots_txt_rules_absence_and_failure_are_obeyed(
     )
 
     def letters():
-        found = json.loads(cluster.ask("crawl", "dead", "--json").stdout)["letters"]
+        found = cluster.shown("crawl", "dead")["letters"]
         return {letter["url"]: letter["reason"] for letter in found}
 
     def told():
@@ -140,7 +139,7 @@ def test_robots_txt_rules_absence_and_failure_are_obeyed(
     until(lambda: len(letters()) == len(SHUT), "the dead letters")
     reasons, peak = letters(), peak_of(node)
     node.terminate()
-    assert cluster.wait() == [0]
+    cluster.finish()
 
     for name in RULED:
         assert "/no" not in sites[name].requests, name

@@ -1,7 +1,5 @@
 """Where a redirect or a meta refresh leads is in scope, or is not fetched."""
 
-import json
-
 import pytest
 from conftest import until
 
@@ -46,14 +44,13 @@ def test_redirects_out_of_scope_are_not_fetched_but_added_seeds_are(
     until(lambda: line in cluster.text_of("a"), "what is said of the seed")
     until(lambda: not cluster.reserved("site-1"), "the rest")
     assert other.requests == {}
-    found = json.loads(cluster.ask("crawl", "status", "--json").stdout)
+    found = cluster.shown("crawl", "status")
     assert found["totals"]["errors"] == 0
 
-    seeded = cluster.ask("crawl", "seed", other.url("/put"))
-    assert seeded.returncode == 0, seeded.stderr
+    cluster.do("crawl", "seed", other.url("/put"))
     until(lambda: other.requests.keys() == {"/robots.txt", "/put"}, "the seed")
     cluster.nodes["a"].terminate()
-    assert cluster.wait() == [0]
+    cluster.finish()
     (log,) = cluster.warc_dir.glob("*.crawl.log")
     found = [each.split() for each in log.read_text().splitlines()]
     lines = {(line[3], line[5]): line for line in found}

@@ -171,4 +171,4 @@ def test_a_crawl_that_waits_fetches_what_is_put_in_or_queued_again_at_once(
     assert all(process.poll() is None for process in cluster.nodes.values())
     for process in cluster.nodes.values():
         process.terminate()
-    assert cluster.wait() == [0, 0]
+    cluster.finish()

@@ -1,7 +1,6 @@
 """The spider `site` with the sitemaps of a site, on two nodes."""
 
 import gzip
-import json
 import threading
 from collections import Counter
 
@@ -91,7 +90,7 @@ def test_two_nodes_fetch_what_the_sitemaps_name_and_say_what_they_leave_out(
     assert f"{site.url('/bomb.xml.gz')}: has more than 52,428,800 bytes" in text
     assert f"{site.url('/page.xml')}: is an HTML page, and no sitemap" in text
     assert f"no sitemap is read from {site.url('/missing.xml')}: " in text
-    found = json.loads(cluster.ask("crawl", "status", "--json").stdout)
+    found = cluster.shown("crawl", "status")
     assert found["totals"]["errors"] == 0
 
 
@@ -106,7 +105,7 @@ def test_sitemaps_are_read_out_of_scope_and_lead_nowhere_else(cluster):
     arguments = ("-a", f"seeds={site.url('/blog/')}", "-a", "sitemaps=1")
     cluster.start("a", *arguments, "-a", "scope=prefix")
 
-    assert cluster.wait() == [0]
+    cluster.finish()
     paths = {"/blog/", "/blog/1", "/robots.txt", "/map.xml", "/maps/1.xml"}
     assert site.requests.keys() == paths
     site.close()

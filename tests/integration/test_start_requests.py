@@ -56,7 +56,7 @@ def test_start_requests_is_called_and_old_methods_are_reported(
     output = tmp_path / "items.jsonl"
     words = ("-a", f"base={base}", "-o", str(output))
     cluster.start("node-1", *words, spider="old", cwd=root)
-    assert cluster.wait() == [0]
+    cluster.finish()
 
     items = [json.loads(line)["from"] for line in output.read_text().splitlines()]
     assert sorted(items) == [base + page for page in pages]

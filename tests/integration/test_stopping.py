@@ -63,7 +63,7 @@ def test_a_page_that_was_fetched_gets_its_files_before_the_node_stops(
     cluster.nodes["node-1"].send_signal(signal.SIGTERM)
     says(cluster, "Closing spider (shutdown)")
     cluster.do("crawl", "set", "DOWNLOAD_DELAY=0", "--crawl", "files-1")
-    assert cluster.wait() == [0]
+    cluster.finish()
 
     (item,) = map(json.loads, items.read_text().splitlines())
     assert [each["status"] for each in item["files"]] == ["downloaded"]
@@ -88,7 +88,7 @@ def test_a_signal_while_the_spider_opens_or_closes_leaves_nothing_open(
     cluster.start("node-1", *words, **options)
     says(cluster, line)
     cluster.nodes["node-1"].send_signal(signal.SIGTERM)
-    assert cluster.wait() == [0]
+    cluster.finish()
 
     assert f"Spider closed ({reason})" in cluster.text_of("node-1")
     assert not server_in(cluster.store_dir).running
@@ -166,7 +166,7 @@ def test_a_node_that_waits_for_what_is_not_there_heeds_a_signal(
     node = cluster.start("node-1", cwd=project, spider="files", **waits)
     says(cluster, f"waits for {'it' if 'STORE' in line else 'one'}")
     node.send_signal(signal.SIGTERM)
-    assert cluster.wait() == [0]
+    cluster.finish()
 
     text = cluster.text_of("node-1")
     assert "Spider closed (shutdown)" in text

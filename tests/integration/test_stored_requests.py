@@ -96,7 +96,7 @@ def everything():
 def test_spider_that_sets_its_proxy_is_warned_of_stored_meta_setting(start, proxy):
     cluster = start(own=True)
 
-    assert cluster.wait() == [0]
+    cluster.finish()
     assert asked(proxy) == everything()
     assert "FRONTIER_STORED_META" in cluster.text_of("node-1")
     seen = snapshot(cluster.store, "frontier", "proxied-1")
@@ -185,7 +185,7 @@ def test_what_a_class_of_requests_has_beside_its_attributes_reaches_its_middlewa
         own = ("-a", f"site={site.url('/')}")
         cluster.start("a", *own, spider="subclass", cwd=tmp_path / "project")
 
-        assert cluster.wait() == [0]
+        cluster.finish()
         assert b"X-Wait: 3\r\n" in site.requests["/"]
         assert b"X-Wait: 0\r\n" in site.requests["/none"]
         assert "/page/7" in site.requests

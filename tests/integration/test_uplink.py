@@ -1,6 +1,5 @@
 """Where no host answers, it is the node's own way to the web, and not the hosts."""
 
-import json
 import socket
 import urllib.request
 from functools import partial
@@ -74,7 +73,7 @@ def web():
 
 
 def figures(cluster, node):
-    told = json.loads(cluster.ask("crawl", "status", "--json").stdout)
+    told = cluster.shown("crawl", "status")
     (found,) = [one["figures"] for one in told["nodes"] if one["node_id"] == node]
     return found or {}
 
@@ -105,7 +104,7 @@ def test_no_request_is_given_up_while_the_uplink_is_down(cluster, web):
     metrics = urllib.request.urlopen(where).read().decode()
     web.up()
 
-    assert cluster.wait() == [0, 0]
+    cluster.finish()
     assert web.lacks() == set()
     assert "node-1 waits: no host has answered it for" in " ".join(report.split())
     (paused,) = [
