@@ -53,13 +53,6 @@ async def end(store, keys):
     assert await finish(store.run, keys, ttl=TTL) is True
 
 
-async def test_the_first_opens_and_the_others_join(open_crawl, db, unique):
-    ids = [(await open_crawl()).crawl_id for _ in range(3)]
-
-    assert ids == ["site-1"] * 3
-    assert db("SMEMBERS", f"{unique}:crawls") in ({b"site-1"}, [b"site-1"])
-
-
 async def test_an_interrupted_crawl_is_resumed_and_a_finished_one_followed(
     open_crawl, store, blocking, db
 ):

@@ -39,25 +39,6 @@ def met(join):
     return met
 
 
-async def test_a_join_raises_the_epoch_once(join):
-    a, b = join("a"), join("b")
-
-    assert (await beat(a)).epoch == 1
-    assert (await beat(a)).epoch == 1
-    assert (await beat(b)).epoch == 2
-    assert (await beat(a, b, a)).epoch == 2
-
-
-async def test_a_leave_raises_the_epoch_once(met):
-    a, b = await met("ab")
-
-    assert (await b.leave({})).left == 1
-    assert (await b.leave({})).left == 1
-    view = await beat(a)
-    assert view.epoch == 3
-    assert view.members == (Member("a", 1),)
-
-
 @pytest.fixture
 def end(db, crawl):
     """End the crawl; return when what follows is later, by the server's clock."""
@@ -140,16 +121,6 @@ async def test_an_end_whose_time_cannot_be_read_is_one_that_nobody_heard_of(
     assert (await a.leave({}, stay=True)).silent == ("b",)
 
 
-async def test_node_death_raises_the_epoch_once(met, silence):
-    a, b, _ = await met("abc")
-    silence("c")
-
-    assert (await beat(a)).epoch == 4
-    view = await beat(b, a)
-    assert view.epoch == 4
-    assert {m.node_id for m in view.members} == {"a", "b"}
-
-
 async def test_the_dead_are_looked_for_by_one_beat_in_a_second(
     join, silence, db, crawl
 ):
@@ -197,16 +168,6 @@ async def test_a_change_of_weight_raises_the_epoch(join):
 
     assert view.epoch == 3
     assert set(view.members) == {Member("a", 3), Member("b", 1)}
-
-
-async def test_a_node_that_was_thought_dead_joins_again(met, silence):
-    a, b = await met("ab")
-    silence("b")
-    await beat(a)
-
-    assert (await beat(b)).epoch == 4
-    await beat(a)
-    assert a.ring.owners == b.ring.owners
 
 
 async def test_under_its_next_name_a_node_takes_nobody_for_dead_at_once(
