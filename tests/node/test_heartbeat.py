@@ -147,6 +147,36 @@ async def test_a_partition_that_a_node_has_and_does_not_know_of_is_given_up(
     assert await b.items(one) == [b"0url"]
 
 
+async def test_a_node_that_starts_over_gives_back_what_is_not_its_own_any_more(
+    parts, start
+):
+    """In the store it still has what it has forgotten, and others wait for that."""
+    a, b = parts("a", partitions=8), parts("b", partitions=8)
+    start(a.inbox.run())
+    await settle(a)
+    await b.heartbeat.beat()
+    a.start_over()
+
+    await settle(a, b)
+    assert len(a.leases.held) + len(b.leases.held) == 8
+
+
+async def test_a_node_looks_soon_at_what_it_has_taken(parts, start, until, monkeypatch):
+    """Until others know that it is there, their hints go elsewhere."""
+    monkeypatch.setattr("frontier.node.heartbeat.LOOK", TTL)
+    a = parts("a")
+    looked = asyncio.Event()
+
+    async def look():
+        looked.set()
+
+    monkeypatch.setattr(a.heartbeat, "_look", look)
+    start(a.heartbeat.look())
+    await settle(a)
+
+    await until(looked.is_set, "a look")
+
+
 async def test_a_look_puts_back_what_nobody_here_has_reserved(
     parts, db, crawl, start, until
 ):
