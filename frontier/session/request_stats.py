@@ -4,10 +4,7 @@ What always holds:
 
 1.  Every error is counted once under one of `ERROR_KINDS`; their sum is what the report
     calls errors.
-2.  At most `MOST` hosts are known for their errors, and as many for their times. If
-    more come, a new host takes the place of the one with fewest errors and begins with
-    that one's count, so that a host with more errors than that is never missed (the
-    algorithm Space-Saving: Metwally, Agrawal and El Abbadi, 2005). For times, the host
+2.  At most `MOST` hosts are known for their errors and times. If more come, the host
     whose last request is longest ago is forgotten.
 3.  A report has at most `SHOWN` hosts, and at most `MAX_NAMES` characters of their
     names.
@@ -26,7 +23,8 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -38,7 +36,7 @@ from frontier.queue.due import META as DUE_META
 from frontier.status.figures import ERROR_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -59,49 +57,43 @@ MAX_NAMES = 6_000
 MAX_HOST = 255
 
 
+@dataclass(slots=True)
+class _Host:
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Its errors."""
+    requests: int = 0
+    seconds: float = 0.0
+    """What its requests took together."""
+
+
 class Outcomes:
     """Counts errors, and how long hosts took, on one node."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
         """How many errors there were of each kind."""
-        self._hosts: dict[str, Counter[str]] = {}
-        self._counts: dict[str, int] = {}
-        """The errors of each host, plus the count of the host whose place it took."""
-        self._seconds: OrderedDict[str, list[float]] = OrderedDict()
+        self._hosts: dict[str, _Host] = {}
+        """The one that was asked last comes last."""
 
     def failed(self, kind: str, host: str) -> None:
         """Count an error of *kind* of *host*, which is empty if it is of none."""
         self.kinds[kind] += 1
-        if not host:
-            return
-        host = host[:MAX_HOST]
-        if host not in self._hosts:
-            self._counts[host] = self._make_room()
-            self._hosts[host] = Counter()
-        self._hosts[host][kind] += 1
-        self._counts[host] += 1
-
-    def _make_room(self) -> int:
-        """If all places are taken, free that with fewest errors; its count, else 0."""
-        if len(self._hosts) < MOST:
-            return 0
-        host = min(self._counts, key=self._counts.__getitem__)
-        del self._hosts[host]
-        return self._counts.pop(host)
+        if host:
+            self._of(host).kinds[kind] += 1
 
     def took(self, host: str, seconds: float) -> None:
         """Note that a request to *host* took *seconds*, answered or not."""
+        known = self._of(host)
+        known.requests += 1
+        known.seconds += max(0.0, seconds)
+
+    def _of(self, host: str) -> _Host:
         host = host[:MAX_HOST]
-        known = self._seconds.get(host)
-        if known is None:
-            if len(self._seconds) >= MOST:
-                self._seconds.popitem(last=False)
-            known = self._seconds[host] = [0, 0.0]
-        else:
-            self._seconds.move_to_end(host)
-        known[0] += 1
-        known[1] += max(0.0, seconds)
+        known = self._hosts.pop(host) if host in self._hosts else _Host()
+        self._hosts[host] = known
+        if len(self._hosts) > MOST:
+            del self._hosts[next(iter(self._hosts))]
+        return known
 
     @property
     def errors(self) -> int:
@@ -110,33 +102,31 @@ class Outcomes:
 
     def report(self) -> dict[str, Any]:
         """What a node reports about this."""
-        most = heapq.nlargest(
-            SHOWN, self._hosts, key=lambda host: (self._hosts[host].total(), host)
-        )
-        slowest = heapq.nlargest(
-            SHOWN,
-            self._seconds,
-            key=lambda host: (self._seconds[host][1] / self._seconds[host][0], host),
-        )
+        errors = {h: one.kinds.total() for h, one in self._hosts.items() if one.kinds}
+        times = {
+            host: one.seconds / one.requests
+            for host, one in self._hosts.items()
+            if one.requests
+        }
         return {
             "error_kinds": {kind: self.kinds[kind] for kind in ERROR_KINDS},
-            "host_errors": {host: dict(self._hosts[host]) for host in within(most)},
+            "host_errors": {h: dict(self._hosts[h].kinds) for h in _most(errors)},
             "host_seconds": {
-                host: [int(self._seconds[host][0]), round(self._seconds[host][1], 3)]
-                for host in within(slowest)
+                host: [self._hosts[host].requests, round(self._hosts[host].seconds, 3)]
+                for host in _most(times)
             },
         }
 
 
-def within(names: Iterable[str], room: int = MAX_NAMES) -> list[str]:
-    """The first of *names* that together have no more than *room* characters."""
-    kept = []
-    for name in names:
-        room -= len(name)
+def _most(figures: Mapping[str, float]) -> list[str]:
+    """The hosts with the largest of *figures*, as many as a report may name."""
+    most, room = [], MAX_NAMES
+    for host in heapq.nlargest(SHOWN, figures, key=lambda host: (figures[host], host)):
+        room -= len(host)
         if room < 0:
             break
-        kept.append(name)
-    return kept
+        most.append(host)
+    return most
 
 
 def limits_of(settings: BaseSettings, config: Config) -> Limits:
