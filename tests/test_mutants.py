@@ -83,13 +83,13 @@ def test_an_excuse_stays_with_a_line_that_is_moved():
 def test_fastest_covering_tests_are_chosen():
     mutant = next(m for m in mutants_of("m.py", SOURCE) if m.was == "start(x)")
     tests = [
-        Covered(name, seconds, {"m.py": frozenset(lines)})
+        Covered(name, seconds, {"m.py": lines})
         for name, seconds, lines in (
-            ("slow", 5.0, {11}),
-            ("quick[a]", 1.0, {11}),
-            ("quick[b]", 1.1, {11}),
-            ("elsewhere", 0.1, {12}),
-            ("endless", 50.0, {11}),
+            ("slow", 5.0, [11]),
+            ("quick[a]", 1.0, [11]),
+            ("quick[b]", 1.1, [11]),
+            ("elsewhere", 0.1, [12]),
+            ("endless", 50.0, [11]),
         )
     ]
 
