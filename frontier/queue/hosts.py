@@ -27,7 +27,7 @@ import msgpack
 from frontier.errors import CodecError
 from frontier.model import Lease, frozen
 from frontier.store.client import BlockingStore, Call
-from frontier.urls.partition import partition_of, shards_of
+from frontier.urls.partition import shards_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -263,7 +263,5 @@ def _places(config: Config, hosts: Sequence[str]) -> dict[int, list[str]]:
 
 def partitions_of(config: Config, host: str) -> set[int]:
     """The partitions that have URLs of *host*, each with a record of its own."""
-    if config.host_shards > 1:
-        shards = shards_of(host, config.host_shards, config.partitions)
-        return {shard.partition for shard in shards}
-    return {partition_of(host, config.partitions)}
+    shards = shards_of(host, config.host_shards, config.partitions)
+    return {shard.partition for shard in shards}

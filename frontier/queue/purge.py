@@ -187,7 +187,7 @@ def purge(
     done = Swept()
     for batch in batches(range(config.partitions), BATCH):
         names = [keys.partition(number).queues for number in batch]
-        calls = [Call.command("ZRANGE", name, 0, MAX_QUEUES - 1) for name in names]
+        calls = [Call.command("ZRANGE", name, 0, MAX_QUEUES) for name in names]
         waiting = buckets_in(store.run, keys, batch)
         for found, queues in zip(waiting, store.run(calls), strict=True):
             here = found.keys

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from frontier.cluster.crawls import Launch, carry_call, enter
-from frontier.cluster.endings import cancel, finish
+from frontier.cluster.endings import cancel, finish, reopen
 from frontier.cluster.job import Job
 from frontier.cluster.membership import Membership
 from frontier.cluster.seed_lock import SeedLock
@@ -296,6 +296,19 @@ async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(
     assert await finish(store.run, keys, ttl=TTL) is None
     with pytest.raises(RunOver, match="mine has ended .canceled"):
         await open_crawl("mine")
+
+
+async def test_nodes_join_a_crawl_that_is_opened_again_unless_a_later_one_is_open(
+    open_crawl, store, blocking
+):
+    first = await open_crawl()
+    await end(store, first)
+    later = await open_crawl()
+    for joined in (later, first):
+        assert reopen(blocking(), first, "site") == joined.crawl_id
+        assert await open_crawl() == joined
+        await end(store, joined)
+        await finish(store.run, first, ttl=TTL)
 
 
 @pytest.mark.parametrize("stored", [None, SCHEMA - 1, SCHEMA + 1, "x\n\x1b[1m"])

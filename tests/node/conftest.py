@@ -16,7 +16,7 @@ from frontier.node.hosts import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
 from frontier.queue.priority import queue_name
-from frontier.queue.push import TEST, Push, Pusher
+from frontier.queue.push import CLAIM, TEST, Push, Pusher
 from frontier.queue.reserve import Scan, scan_call
 from frontier.seen.config import SeenConfig
 from frontier.settings.config import Config
@@ -86,7 +86,8 @@ class Written(Part):
         self.verdicts += zip(pushes, verdicts, strict=True)
 
     def pushed(self, partition, pushes):
-        self.lines += ((partition, push.queue, push.item) for push in pushes)
+        noted = (push for push in pushes if push.mode != CLAIM)
+        self.lines += ((partition, push.queue, push.item) for push in noted)
 
     def acked(self, reservation, again):
         partition = reservation.lease.partition

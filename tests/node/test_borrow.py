@@ -126,6 +126,7 @@ async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_pu
     a.deliveries.through(reservation)
     assert await is_acked(a, first)
     assert a.deliveries.kept == {}
+    assert (second, "", b"") in a.journal, "a rebuilt crawl has its mark"
     for asking in (root, Delivery(root.reservation, b"other")):
         _, verdict = await adopt(a, second, asking)
         assert verdict == "s", "it is seen for good"

@@ -269,7 +269,7 @@ async def test_missing_acl_right_is_reported_by_name(
 @pytest.mark.one_server("it makes the user on one server, and not on the others")
 @pytest.mark.parametrize("right", ["-@scripting", "-hlen"])  # its loops need no HLEN
 async def test_a_node_that_may_not_leave_closes_its_connections(
-    new_node, own_server, connect, until, right
+    new_node, own_server, connect, until, right, caplog
 ):
     admin = connect(own_server)
     who = ["ACL", "SETUSER", "limited"]
@@ -283,6 +283,7 @@ async def test_a_node_that_may_not_leave_closes_its_connections(
     await node.close()
 
     assert {type(error) for error in node.owner.failures} == {StoreRefused}
+    assert "committed is not known" not in caplog.text, "the crawl has not ended"
     clients = Call.command("CLIENT", "LIST")
     while "limited" in str(await admin.call(clients)):  # until the server has seen it
         await asyncio.sleep(0.01)
