@@ -289,7 +289,7 @@ async def _open(
             await mark_all(run, keys, shape["FRONTIER_PARTITIONS"])
     ago = int(now) - int(finished) if (finished or b"").isdigit() else math.inf
     found_job = job_in(keys, for_job)
-    return _Found(keys, state, found_job, max(0.0, ago / 1000), bool(is_new))
+    return _Found(keys, state, found_job, ago / 1000, bool(is_new))
 
 
 def job_in(keys: CrawlKeys, stored: bytes | None) -> Job | None:

@@ -111,10 +111,9 @@ def rules_of(config: Config) -> Rules:
     Raises:
         ConfigurationError: A package that its digest needs is not installed.
     """
-    further = tuple(n for n in config.revisit_digests if n != config.digest)
     for name, algorithm in (
         ("FRONTIER_DIGEST", config.digest),
-        *(("FRONTIER_REVISIT_DIGESTS", each) for each in further),
+        *(("FRONTIER_REVISIT_DIGESTS", each) for each in config.revisit_digests),
     ):
         try:
             digest_of(b"", algorithm)
@@ -136,7 +135,7 @@ def rules_of(config: Config) -> Rules:
         policy,
         Match(config.revisit_match),
         config.digest,
-        further,
+        config.revisit_digests,
         # Scrapy's rules keep what sites change: revisits use Heritrix's instead.
         "heritrix" if config.canon_rules == SCRAPY else config.canon_rules,
     )

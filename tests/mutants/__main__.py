@@ -75,6 +75,8 @@ SIMULATED = (
 )
 WHOLE = {
     "frontier/": (SIMULATED, SCHEDULES),
+    "frontier/node/controls.py": ("tests/integration/test_control.py",),
+    "frontier/node/departure.py": ("tests/integration/test_last_node.py",),
     "frontier/node/journal/": ("tests/integration/test_rebuild.py",),
     "frontier/node/uplink.py": ("tests/integration/test_uplink.py",),
 }

@@ -4,10 +4,12 @@ import asyncio
 import itertools
 import logging
 import time
+from functools import partial
 
 import pytest
 
 from frontier.errors import ConfigurationError, KeyDamaged
+from frontier.node.context import Target
 from frontier.queue.hosts import failed, read
 from frontier.queue.purge import WINDOW
 from frontier.queue.reserve import HostsUnread
@@ -163,16 +165,34 @@ async def test_request_sent_without_a_delay_writes_no_host_record(
 
 async def test_host_is_set_aside_only_after_unreachable_failures_in_a_row(node_of):
     node = node_of(backoff_unreachable_after=4, backoff_unreachable_times=1)
-    for _ in range(3):
-        node.hosts.missed(HOST, "unresolved", time.monotonic())
-    node.hosts.answered(HOST, time.monotonic())
-    for _ in range(3):
-        node.hosts.missed(HOST, "unresolved", time.monotonic())
+    forgets = partial(node.hosts.answered, HOST), node.hosts.forgive, lambda _: None
+    for forget in forgets:
+        for _ in range(3):
+            node.hosts.missed(HOST, "unresolved", time.monotonic())
+        forget(time.monotonic())
 
     assert not node.hosts.waits(HOST)
     node.hosts.missed(HOST, "unresolved", time.monotonic())
     assert node.hosts.waits(HOST)
     assert node.hosts.left(HOST) > 299
+
+
+async def test_a_node_without_an_uplink_forgives_hosts_what_was_not_their_fault(
+    node_of, start, until
+):
+    async def has_answered(_):
+        return False
+
+    node = node_of(backoff_unreachable_after=1, uplink_probe=600.0)
+    node.owner.probe = has_answered
+    node.hosts.missed(HOST, "unresolved", time.monotonic())
+    for host in HOSTS[1:4]:
+        node.uplink.failed(Target(f"http://{host}"))
+        node.hosts.missed(host, "unresolved", time.monotonic())
+    start(node.uplink.run())
+    await until(lambda: node.uplink.since is not None, "a pause")
+
+    assert [host for host in HOSTS[:4] if node.hosts.waits(host)] == [HOST]
 
 
 async def test_failures_of_very_many_hosts_are_counted_anew(node_of, monkeypatch):

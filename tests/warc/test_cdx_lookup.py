@@ -305,8 +305,9 @@ def test_a_server_is_asked_again_after_a_pause_that_grows(
     assert not server.is_resting()
 
 
-def test_a_server_that_is_overloaded_is_left_alone_at_once(api, cdx):
-    api.answer = (429, "")
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_is_overloaded_is_left_alone_at_once(api, cdx, status):
+    api.answer = (status, "")
     servers = cdx()
     for number in range(3):
         servers.lookup([wanted(f"{URL}{number}")])
