@@ -59,7 +59,7 @@ NETWORK = ("http://", "https://")
 NO_ANSWERS = "no host answers this node, and it waits"
 PROBE_TIMEOUT = 15.0
 """Seconds in which a host has to answer a probe."""
-PROBE_BYTES = 1_000
+PROBE_BYTES = 1_000_000
 """The most bytes that are taken of the answer to a probe."""
 PROBE_PRIORITY = 1_000
 TIMES = "backoff_times"

@@ -4,8 +4,8 @@ What always holds:
 
 1.  A sitemap of at most `INLINE` bytes that is not packed is read at once; any other
     by a worker process, in linear time and within its limits of time and memory.
-2.  What is left out is counted and logged, in one line per sitemap. For a host with
-    more than `SAID` faults only their number is logged.
+2.  What is left out is counted and logged, in one line per sitemap; of a host with more
+    than `SAID` faults, the others are only logged for debugging.
 3.  Each sitemap is fetched like any page, so an index that names itself is read once.
     Indexes lead to indexes up to `LEVELS` deep.
 4.  If pages are visited again (``FRONTIER_RECRAWL``), sitemaps are, too, and a page
@@ -20,6 +20,7 @@ import asyncio
 import logging
 import re
 from codecs import BOM_UTF8
+from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,8 +50,6 @@ MOST_IN_ROBOTS = 1_000
 """The most sitemaps that one robots.txt may name."""
 SAID = 10
 """Faults in the sitemaps of one host that are warned of one by one."""
-MILESTONES = (100, 1_000, 10_000, 100_000)
-"""Numbers of faults of one host at which the number is logged."""
 _SITEMAP = re.compile(rb"(?i)(?:\A|[\r\n])[ \t]*+site-?map[ \t]*+:([^\r\n#]*+)")
 """A line of robots.txt that names a sitemap, as Google's parser reads it."""
 
@@ -78,7 +77,7 @@ class Sitemaps:
         with one_message():  # a spider is made before the add-on looks at settings
             self._session = session_of(crawler)
         self._remembers = self._session.config.recrawl != "off"
-        self._said: dict[str, int] = {}
+        self._said = Counter[str]()
         """The number of faults found in the sitemaps of each host."""
 
     async def found(
@@ -202,13 +201,11 @@ class Sitemaps:
         self._say(url, "the sitemap %s: %s", fault)
 
     def _say(self, url: str, line: str, fault: str) -> None:
-        """Warn of *fault* at *url*; if a host has many, only of their number."""
+        """Warn of *fault* at *url*, if it is one of the first of its host."""
         host = split(url).authority
-        count = self._said[host] = self._said.get(host, 0) + 1
-        logger.log(logging.DEBUG if count > SAID else logging.WARNING, line, url, fault)
-        if count in MILESTONES:
-            many = f"{count:,}"
-            logger.warning("%s faults were found in the sitemaps of %s", many, host)
+        self._said[host] += 1
+        is_many = self._said[host] > SAID
+        logger.log(logging.DEBUG if is_many else logging.WARNING, line, url, fault)
 
 
 def sitemaps_of(given: str, seeds: Iterable[str]) -> tuple[list[str], list[str]]:
