@@ -477,7 +477,6 @@ def connected(
     """
     from frontier.store.address import given
     from frontier.store.client import BlockingStore
-    from frontier.store.embedded import EmbeddedStore
 
     settings = {"REDIS_URL": server} if isinstance(server, str) else server
     if given(settings):
@@ -489,6 +488,8 @@ def connected(
         return
     if not create and not is_made(store_dir):
         raise NoStore(str(store_dir.absolute()))
+    from frontier.store.embedded import EmbeddedStore
+
     embedded = EmbeddedStore.join(store_dir)
     try:
         address = {"REDIS_URL": embedded.url}

@@ -77,7 +77,7 @@ async def scans(
     """
     for batch in batches(range(partitions), BATCH):
         replies = await run([scan_call(keys.partition(number)) for number in batch])
-        for number, (*figures, born) in zip(batch, replies, strict=True):
+        for number, (born, _, *figures) in zip(batch, replies, strict=True):
             if born.decode("utf-8", "replace") != keys.born:
                 raise CrawlLost(keys.crawl_id)
             yield number, Scan(*figures)

@@ -370,9 +370,9 @@ def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Cal
 
 
 def scan_call(keys: PartitionKeys) -> Call:
-    """The call whose reply is the fields of a `Scan`, and the mark of the crawl.
+    """The call whose reply is the mark of the crawl, the holder, and a `Scan`'s fields.
 
-    There is the mark alone if nothing but it was ever in the partition.
+    There are no fields if nothing but the mark was ever in the partition.
     """
     names = [keys.counts, keys.reserved, keys.seen, keys.queues, keys.due, keys.hosts]
-    return Call.to("partition_scan", names)
+    return Call.to("partition_scan", [*names, keys.lease])

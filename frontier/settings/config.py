@@ -104,7 +104,7 @@ def _setting(
     return field(default=default, metadata=meta)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Config:
     """All settings of one node, parsed and checked once."""
 

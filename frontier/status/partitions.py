@@ -72,27 +72,24 @@ def look_at(
     for first in range(0, len(numbers), BATCH):
         batch = numbers[first : first + BATCH]
         parts = [keys.partition(number) for number in batch]
-        leases = [Call.command("HGET", part.lease, "holder") for part in parts]
-        replies = store.run([*map(scan_call, parts), *leases], tolerant=True)
-        scans, holders = replies[: len(parts)], replies[len(parts) :]
+        scans = store.run([*map(scan_call, parts)], tolerant=True)
         used = [
             place
             for place, scanned in enumerate(scans)
-            if isinstance(scanned, KeyDamaged) or scanned[:-1]
+            if isinstance(scanned, KeyDamaged) or scanned[2:]
         ]
         calls = [call(parts[n]) for call in (state_call, list_call) for n in used]
         more = store.run(calls, tolerant=True)
         rest = dict(zip(used, zip(more, more[len(used) :], strict=False), strict=True))
         for place, number in enumerate(batch):
-            found = (scans[place], *rest.get(place, NOTHING), holders[place])
+            found = (scans[place], *rest.get(place, NOTHING))
             yield _seen(keys, number, tiers, found)
 
 
 def _seen(
     keys: CrawlKeys, number: int, tiers: SeenConfig | None, replies: Sequence[Any]
 ) -> PartitionLook:
-    scanned, state, alone, lease = replies
-    holder = text(node_of(lease)) if isinstance(lease, bytes) else ""
+    scanned, state, alone = replies
     tier, is_foreign = None, False
     if tiers is not None and not isinstance(state, KeyDamaged):
         try:
@@ -104,16 +101,16 @@ def _seen(
             harmed=(_harmed(keys, number, scanned),),
             tier=tier,
             is_foreign=is_foreign,
-            holder=holder,
         )
+    mark, holder, *figures = scanned
     return PartitionLook(
-        Scan(*map(whole, scanned[:-1])),
-        scanned[-1],
+        Scan(*map(whole, figures)),
+        mark,
         (),
         tier,
         is_foreign,
         left_alone(alone),
-        holder,
+        text(node_of(holder)),
     )
 
 

@@ -147,7 +147,7 @@ class Parts(Node):
 
     async def scan(self, partition):
         reply = await self.store.call(scan_call(self.keys.partition(partition)))
-        return Scan(*reply[:-1])
+        return Scan(*reply[2:])
 
     async def items(self, partition, queue="0:a.example"):
         name = self.keys.partition(partition).ready(queue)

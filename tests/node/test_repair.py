@@ -48,7 +48,7 @@ class Damaged:
         return CliRunner().invoke(app, words)
 
     def scan(self):
-        return Scan(*self.store.call(scan_call(self.part))[:-1])
+        return Scan(*self.store.call(scan_call(self.part))[2:])
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ class Lost:
 
     def scan(self, partition=0):
         reply = self.store.call(scan_call(self.keys.partition(partition)))
-        return Scan(*reply[:-1])
+        return Scan(*reply[2:])
 
     def items(self, db, partition=0, queue="0:a.example"):
         return db("LRANGE", self.keys.partition(partition).ready(queue), 0, -1)
