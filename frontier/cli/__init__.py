@@ -48,6 +48,7 @@ GONE = {
     "store": "the embedded store stops with its last user; of a server, valkey-cli "
     "info tells",
     "metrics": "Prometheus finds the nodes at /targets of frontier dashboard",
+    "recrawl status": "use frontier crawl status",
     "recrawl plan": "docs/recrawl.md has what schedules cost and gain",
     "canon check": "cdxj-indexer writes an index again from its WARC files",
     "canon compare": "frontier canon explain URL --rules NAME shows one set at work",

@@ -75,7 +75,7 @@ def list_all(how: ListOptions) -> None:
     if not (paths or wrong or unclosed):
         places = ", ".join(map(str, how.given))
         missing = f"no WARC files ({', '.join(ENDINGS)}) in {places}"
-        end_with([missing], ExitCode.FAULTY)
+        end_with([missing], ExitCode.NOT_FOUND)
     separator = ""
     if how.as_json:
         begin_object()

@@ -34,13 +34,13 @@ from frontier.store.client import BlockingStore, Call
 from frontier.urls.split import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from frontier.store.keys import CrawlKeys
 
 
 SAMPLE = 500
-"""Waiting pages whose intervals are read, if nobody asks for more."""
+"""Waiting pages whose intervals are read."""
 MOST_SITES = 50
 """Sites that are named: those that are due first."""
 FIELDS = ("state", "round", "items", "wait", "wait_min", "wait_max", "emitted")
@@ -227,26 +227,18 @@ def waiting_of(
     partitions: int,
     *,
     sample: int = SAMPLE,
-    progress: Callable[[int], None] = lambda _: None,
 ) -> Waiting:
-    """What waits in the crawl of *keys*; hosts and intervals of *sample* pages.
-
-    *progress* is told how many partitions are done, in two passes over all of them.
-    """
+    """What waits in the crawl of *keys*; hosts and intervals of *sample* pages."""
     found = Waiting()
     lists: list[tuple[str, int]] = []
-    for first in range(0, partitions, BATCH):
-        numbers = range(first, min(first + BATCH, partitions))
-        lists += _count(store, keys, numbers, found)
-        progress(numbers[-1] + 1)
+    for batch in batches(range(partitions), BATCH):
+        lists += _count(store, keys, batch, found)
     pieces = list(_pieces(lists, min(1.0, sample / max(found.waiting, 1))))
-    for first in range(0, len(pieces), BATCH):
-        calls = pieces[first : first + BATCH]
+    for calls in batches(pieces, BATCH):
         for reply in store.run(calls, tolerant=True):
             if not isinstance(reply, KeyDamaged):
                 for element in reply[: sample - found.sampled]:
                     _note(found, element)
-        progress(partitions + partitions * (first + len(calls)) // len(pieces))
     return found
 
 

@@ -475,15 +475,12 @@ def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
             totals.excluded,
             "links and queued requests dropped: an operator excluded them",
         ),
-        (totals.forbidden, "of them disallowed by robots.txt"),
+        (totals.forbidden, "done without being sent: robots.txt disallows them"),
         (
             totals.refused,
-            "of them not sent: out of scope, excluded, or to addresses not allowed",
+            "done without being sent: out of scope, excluded, or at addresses refused",
         ),
-        (
-            totals.given_up,
-            "of them not sent: their hosts did not answer again and again",
-        ),
+        (totals.given_up, "not sent: their hosts did not answer again and again"),
         (totals.trapped, f"more links left out{_by_trap(totals)}"),
         (totals.reclaimed, "reservations taken back: no node had them any more"),
         (totals.local, "could not be stored, sent by one process"),

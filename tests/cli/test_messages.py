@@ -190,7 +190,7 @@ REFUSED = [
     ("collection import x --compat moon", USAGE, "the only value is browsertrix"),
     ("collection import x --digest md4", USAGE, "sha256, sha1, blake3"),
     ("warc list nowhere", NOT_FOUND, "there is no such file"),
-    ("warc list .", ExitCode.FAULTY, "no WARC files (.warc.gz, .warc) in ."),
+    ("warc list .", ExitCode.NOT_FOUND, "no WARC files (.warc.gz, .warc) in ."),
     ("warc dedupe x", USAGE, "Missing option '--out'"),
     ("warc dedupe nowhere --out y", NOT_FOUND, "there is no such file"),
     ("warc apply nowhere", USAGE, "give --out DIR or --in-place"),

@@ -238,7 +238,7 @@ def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
             "n2 has little disk left: 1.5 GB of 500.0 GB",
             "7 more links left out: 7 over FRONTIER_TRAP_HOPS",
             "3 links and queued requests dropped",
-            "2 of them not sent: out of scope",
+            "2 done without being sent: out of scope",
             "90 imported",
             "9,876,543",
         ):

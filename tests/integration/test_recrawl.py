@@ -142,10 +142,16 @@ def scheduled(cluster, crawl_id="site-1"):
 
 
 def intervals(cluster):
-    """What `frontier recrawl status` says of the shortest and the longest."""
-    done = cluster.do("recrawl", "status", "--json")
-    (host,) = json.loads(done.stdout)["hosts"] or [{"min": 0, "max": 0}]
-    return host["min"], host["max"]
+    """What `frontier crawl status` says of the shortest and the longest."""
+    found = recrawl(cluster)["hosts"]
+    (host,) = found.values() or [{"least": 0, "most": 0}]
+    return host["least"], host["most"]
+
+
+def recrawl(cluster):
+    """What waits."""
+    found = cluster.shown("crawl", "status")["recrawl"]
+    return found or {"waiting": 0, "hosts": {}}
 
 
 def test_intervals_follow_what_each_page_does(pages, crawl, cluster):
@@ -183,7 +189,7 @@ def test_an_operator_makes_pages_due_by_a_url_or_by_how_it_begins(
         until(lambda: waiting() == 4, "all of them wait again")
 
     def waiting():
-        return cluster.shown("recrawl", "status")["waiting"]
+        return recrawl(cluster)["waiting"]
 
     def now(path, code=0):
         asked = cluster.ask("recrawl", "now", pages.url(path), "--json")
