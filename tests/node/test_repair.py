@@ -162,7 +162,7 @@ def test_damaged_waiting_count_and_buckets_are_restored(damaged):
     damaged.db("RPUSH", part.waiting("5000"), "0:a\n0one", "0:a\n0two")
     damaged.db("RPUSH", part.waiting("9000"), "7:b\n0three", b"garbage", "x\n0y")
     damaged.db("SET", part.waiting("7000"), "x")
-    damaged.db("ZADD", part.due, 1, "5000")
+    damaged.db("ZADD", part.due, 1, "5000", 2, "of nothing")
     done = damaged.repair(waiting="abc")
 
     said = json.loads(done.stdout)
