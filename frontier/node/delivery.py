@@ -44,30 +44,30 @@ class Delivery:
     queue: str = ""
     mark: int = 0
     """The mark that is claimed for it; 0 if none is."""
-    left: int = field(default=1, init=False)
+    left: int = 1
     """How many are not over: itself, and the deliveries that it has adopted."""
-    keeper: str = field(default="", init=False)
+    keeper: str = ""
     """The name under which this process keeps it; empty if it does not."""
-    is_through: bool = field(default=False, init=False)
+    is_through: bool = False
     """Whether its own request is done, but not all that it has adopted."""
-    waits: bool = field(default=False, init=False)
+    waits: bool = False
     """Whether its request was not sent, and goes back to where it came from."""
-    is_given_back: bool = field(default=False, init=False)
+    is_given_back: bool = False
     """Whether this node is closing and will no longer send it."""
-    again: Again | None = field(default=None, init=False)
+    again: Again | None = None
     """The next visit, which waits in its place once it is acked, if there is one."""
-    is_last: bool = field(default=False, init=False)
+    is_last: bool = False
     """Whether no visit is to wait in its place, as its URL is not fetched again."""
-    reason: str = field(default="", init=False)
+    reason: str = ""
     """Why it is given up, if it is."""
-    forced: dict[int, int] = field(default_factory=dict, init=False)
+    forced: dict[int, int] = field(default_factory=dict)
     """The partition of each push that it made without the seen test, by its id."""
-    notes: dict[Any, Any] = field(default_factory=dict, init=False)
+    notes: dict[Any, Any] = field(default_factory=dict)
     """What parts have noted of it, each under a key of its own."""
-    over: asyncio.Event | None = field(default=None, init=False)
+    over: asyncio.Event | None = None
     """Set when nothing is left of it, if something waits for that."""
-    _equal: Counter[bytes] | None = field(default=None, init=False)
-    _roots: tuple[Delivery, ...] = field(default=(), init=False)
+    _equal: Counter[bytes] | None = None
+    _roots: tuple[Delivery, ...] = ()
 
     @property
     def is_adopted(self) -> bool:
