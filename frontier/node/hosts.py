@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from frontier.cluster.controls import ALL_HOSTS
-from frontier.errors import CodecError, KeyDamaged
+from frontier.errors import KeyDamaged
 from frontier.model import frozen
 from frontier.node.context import Part, happens
 from frontier.queue.hosts import (
@@ -258,12 +258,12 @@ class Hosts(Part):
         begun = self._of(name)
         if begun is not None and begun.is_whole:
             return  # two calls asked for it, and the other was answered first
-        try:
-            told = read(value).moved(-ahead)
-        except CodecError as error:
+        record = read(value)
+        if record is None:
             key = self._keys.partition(lease.partition).hosts
-            reason = f"its entry {name[:100]!r} {error}"
-            raise KeyDamaged("", key, reason) from None
+            reason = f"its entry {name[:100]!r} is not the record of a host"
+            raise KeyDamaged("", key, reason)
+        told = record.moved(-ahead)
         if begun is not None:
             told.add(begun)
         self._known[name] = known = _Host(**asdict(told), is_whole=True)

@@ -25,7 +25,7 @@ from frontier.cluster.crawls import STATES
 from frontier.cluster.membership import live_in, ttl_of
 from frontier.errors import CodecError, CrawlInUse, KeyDamaged
 from frontier.queue.due import read_waiting
-from frontier.queue.hosts import is_record
+from frontier.queue.hosts import read
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import read_reserved
 from frontier.seen.config import SeenConfig, SeenLayout, seen_config
@@ -38,7 +38,7 @@ from frontier.store.keys import CrawlKeys, PartitionKeys, kind_of, names_in
 
 WAITING = 500
 """Waiting URLs that one call reads."""
-VALUES: dict[str, Callable[[bytes], bool]] = {"hosts": is_record, "spent": is_number}
+VALUES: dict[str, Callable[[bytes], object]] = {"hosts": read, "spent": is_number}
 """Whether a value of a hash is valid, by the kind of key."""
 
 

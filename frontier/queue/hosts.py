@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgpack
 
-from frontier.errors import CodecError
 from frontier.model import Lease, frozen
 from frontier.store.client import BlockingStore, Call
 from frontier.urls.partition import shards_of
@@ -119,24 +118,20 @@ class Record:
 _COUNT = len(fields(Record))
 
 
-def read(value: bytes) -> Record:
-    """Parse the record *value*, of unknown origin.
-
-    Raises:
-        CodecError: It is not a record.
-    """
+def read(value: Any) -> Record | None:
+    """The record *value*, of unknown origin; ``None`` if it is something else."""
     try:
         parts = msgpack.unpackb(value)
     except Exception:  # noqa: BLE001 (msgpack raises many types)
-        parts = None
+        return None
     if not isinstance(parts, list) or len(parts) != _COUNT:
-        raise CodecError("is not the record of a host")
+        return None
     *times, failures, reason, pages, size, skipped = parts
     numbers = [*times, failures, pages, size, skipped]
     if not all(type(n) is int and 0 <= n < LONGEST for n in numbers):
-        raise CodecError("has an invalid number")
+        return None
     if not isinstance(reason, str) or ((reason or failures) and reason not in MEANINGS):
-        raise CodecError("has an unknown reason")
+        return None
     after, delay, until, since = (at / 1000 for at in times)
     counts = (pages, size, skipped)
     return Record(after, delay, until, since, failures, reason, *counts)
@@ -144,17 +139,7 @@ def read(value: bytes) -> Record:
 
 def record_of(reply: Any) -> Record:
     """The record in *reply*; an empty one if none can be read there."""
-    with contextlib.suppress(CodecError):
-        return read(reply) if isinstance(reply, bytes) else Record()
-    return Record()
-
-
-def is_record(value: bytes) -> bool:
-    """Whether *value* is the record of a host."""
-    with contextlib.suppress(CodecError):
-        read(value)
-        return True
-    return False
+    return read(reply) or Record()
 
 
 @frozen
