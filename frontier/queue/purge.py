@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from frontier.errors import CodecError
 from frontier.queue.due import DUE, LEAST, bucket_of, buckets_in, read_waiting
 from frontier.queue.item import decode
-from frontier.queue.priority import readable, split_name
-from frontier.store.calls import batches, milliseconds
+from frontier.queue.priority import readable
+from frontier.store.calls import milliseconds
 from frontier.store.client import Argument, BlockingStore, Call
-from frontier.urls.partition import host_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from frontier.store.keys import CrawlKeys, PartitionKeys
     from frontier.urls.exclusions import Exclusions
 
-BATCH = 128
-"""Partitions per round trip."""
 WINDOW = 1_000
 """Elements of a list that are looked at in one call."""
 MAX_QUEUES = 10_000
@@ -185,40 +182,12 @@ def purge(
         StoreError: The store does not answer. What is done stays done.
     """
     done = Swept()
-    for batch in batches(range(config.partitions), BATCH):
-        names = [keys.partition(number).queues for number in batch]
-        calls = [Call.command("ZRANGE", name, 0, MAX_QUEUES) for name in names]
-        waiting = buckets_in(store.run, keys, batch)
-        for found, queues in zip(waiting, store.run(calls), strict=True):
-            here = found.keys
-            for queue in filter(None, map(readable, queues)):
-                place = _ready(here, queue)
-                if config.queue_key == "host" and _is_whole(queue, config, exclusions):
-                    _take_all(store, here, place, done, dry=dry)
-                else:
-                    _sweep(store, here, place, exclusions.why, done, dry=dry)
-            for bucket, _ in found.scores:
-                place = _waiting(here, bucket)
-                _sweep(store, here, place, exclusions.why, done, dry=dry)
-            progress(found.number + 1)
+    for found in buckets_in(store.run, keys, range(config.partitions)):
+        here = found.keys
+        queues = store.command("ZRANGE", here.queues, 0, MAX_QUEUES)
+        places = [_ready(here, queue) for queue in filter(None, map(readable, queues))]
+        places += [_waiting(here, bucket) for bucket, _ in found.scores]
+        for place in places:
+            _sweep(store, here, place, exclusions.why, done, dry=dry)
+        progress(found.number + 1)
     return done
-
-
-def _is_whole(queue: str, config: Config, exclusions: Exclusions) -> bool:
-    """Whether all of *queue* belongs to an excluded host."""
-    host = host_of_key(split_name(queue)[1], config.host_shards)
-    return exclusions.of_host(f"http://{host}/") is not None
-
-
-def _take_all(
-    store: BlockingStore, keys: PartitionKeys, place: _List, done: Swept, *, dry: bool
-) -> None:
-    """Take all of a queue out, or only count it."""
-    count = length = int(store.command("LLEN", place.key))
-    if not dry:
-        count = 0
-        while (some := int(store.call(skip_call(keys, place.name))[0])) > 0:
-            count += some
-        done.taken += count
-    done.queued += length
-    done.found += count
