@@ -25,7 +25,6 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections import Counter
 from dataclasses import astuple
@@ -34,7 +33,6 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from frontier.cluster.crawls import LIMIT
-from frontier.errors import StoreRefused
 from frontier.model import frozen
 from frontier.node.context import Part, happens
 from frontier.store.client import Argument, Call
@@ -48,9 +46,6 @@ if TYPE_CHECKING:
     from frontier.queue.reserve import Reservation
     from frontier.urls.traps import Group
 
-
-logger = logging.getLogger(__name__)
-
 DELAY = 0.05
 """Seconds that a portion waits for others."""
 
@@ -62,7 +57,6 @@ class Portions(Part):
         self._node = node
         self._waiting: Counter[Group] = Counter()
         self._some = asyncio.Event()
-        self._has_failed = False
         self.on_total: Callable[[Group, int], None] = lambda _, __: None
 
     def add(self, group: Group, count: int) -> None:
@@ -83,17 +77,7 @@ class Portions(Part):
         self._some.clear()
         told, self._waiting = self._waiting, Counter()
         calls = [self._call(group, count) for group, count in told.items()]
-        try:
-            totals = await self._node.run(calls)
-        except StoreRefused as error:  # limits on what this node finds still hold
-            if not self._has_failed:
-                self._has_failed = True
-                logger.warning(
-                    "%s; FRONTIER_TRAP_QUERY_URLS, _DIRECTORY_URLS and _HOST_URLS "
-                    "count only the URLs that this node finds",
-                    error,
-                )
-            return
+        totals = await self._node.run(calls)
         for group, total in zip(told, totals, strict=True):
             self.on_total(group, int(total))
 
