@@ -88,8 +88,6 @@ SWEEP = 0.02
 AT_ONCE = 16
 """Requests that the engine is given before other work has its turn in the reactor:
 each is decoded, and after a burst of responses the engine asks for as many."""
-MAX_PENDING = 10_000
-"""If more URLs than that wait for the store, this node starts nothing new."""
 
 
 class Scheduler(OfCrawler, BaseScheduler, Owner):
@@ -338,7 +336,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         """The next request to start, or ``None`` if there is none right now."""
         if self._handed == AT_ONCE:
             return None
-        if self._node.outbox.pending > MAX_PENDING:
+        if self._node.outbox.is_full:
             self._held_back = True
             return None
         while (reservation := self._node.take()) is not None:
@@ -514,7 +512,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
     @override
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the shared tiers said of requests."""
-        if self._held_back and self._node.outbox.pending <= MAX_PENDING:
+        if self._held_back and not self._node.outbox.is_full:
             self._held_back = False
             wake_engine(self._crawler)
         if self._session.start_salt:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ROOM = 10_000
-"""If more requests than that are in the outbox, `Spider.start` waits."""
 OF_ALL = {"depth", "is_start_request", FOUND}
 """What Scrapy's middlewares and ours put into the ``meta`` of all start requests."""
 NOT_OF_START = (CoordinationError, StoreError)
@@ -78,8 +76,7 @@ class StartMiddleware(OfCrawler):
             heartbeat = asyncio.create_task(self._renew(lock))
             async for item_or_request in self._noted(start):
                 yield item_or_request
-                if node.outbox.pending > ROOM:
-                    await node.outbox.flush()
+                await session.let_store()
             if (stands := session.start_delivery) is not None and stands.over:
                 node.deliveries.end(stands)
                 await stands.over.wait()

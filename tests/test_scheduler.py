@@ -17,7 +17,7 @@ import scrapy
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import CloseSpider
 
-from frontier.scheduler import MAX_PENDING
+from frontier.node.outbox import MAX_PENDING
 
 site, store, pid, namespace = sys.argv[1:]
 CEILING = 60

@@ -57,6 +57,9 @@ MAX_KEPT = 20_000
 """The most pushes that are kept."""
 AGAIN = object()
 """The tag of a push that is put once more and gets no second verdict."""
+MAX_PENDING = 10_000
+"""Pushes without a verdict above which the outbox is full: a node starts nothing more,
+and pages and seeds with more links wait."""
 MAX_PER_FLIGHT = 500
 """URLs sent in one round trip, over all partitions."""
 FLIGHTS = 3
@@ -95,6 +98,11 @@ class Outbox:
         """Whether the store has gone back since the node was started."""
         self.pending = 0
         """Pushes without a verdict."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether too many URLs wait for the store."""
+        return self.pending > MAX_PENDING
 
     def put(self, partition: int, push: Push) -> None:
         """Add *push*; parts are told its verdict by `Part.stored`."""

@@ -98,8 +98,6 @@ logger = logging.getLogger(__name__)
 WORKERS = 2
 """Worker processes of a node: one that reads a hostile page leaves the other free, and
 each may have `FRONTIER_WORKER_MAX_BYTES` of the machine's memory."""
-MAX_WAITING = 10_000
-"""Requests in the outbox above which a page with more links waits."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """Statuses with which a server names another URL for what was asked."""
 URL_SHOWN = 200
@@ -472,7 +470,7 @@ class Session(Part):
 
     async def let_store(self) -> None:
         """Wait while too many requests wait for the store."""
-        if self.opened and self.node.outbox.pending > MAX_WAITING:
+        if self.opened and self.node.outbox.is_full:
             await before(self.node.leaving.given_up, self.node.outbox.flush())
 
     def in_progress(self) -> set[Request]:
