@@ -120,28 +120,15 @@ def scrapy_redis(given: TakeOver) -> Shown:
             crawl_id = _fill(migration, source)
             if given.seen_urls is not None:
                 urls, faulty = _mark(store, migration, given.seen_urls, crawl_id)
-        note = (
-            f"the {source.starts:,} start URLs of {source.keys.starts} stay there: if "
-            "that is on the nodes' store, nodes take them as scrapy-redis did"
-        )
         said = {
             "crawl_id": crawl_id,
-            "source": source.where,
-            "queue_key": source.keys.queue,
-            "queue": asdict(migration.queue),
-            "dupefilter_key": source.keys.seen,
-            "dupefilter": asdict(migration.filter),
-            "start_urls": source.starts,
+            **_said(source, migration),
             "seen_urls": urls,
             "left_out": left.reasons,
             "dry_run": given.dry_run,
         }
-        return Shown(
-            said,
-            _rows(said),
-            [note] * bool(source.starts),
-            _faults(source, migration, faulty, left, file),
-        )
+        faults = _faults(source, migration, faulty, left, file)
+        return Shown(said, _rows(said), _notes(source), faults)
 
 
 def _fill(migration: Migration, source: Source) -> str:
@@ -186,6 +173,25 @@ def _mark(
     with bar("URLs", None) as progress:
         migration.mark(pushes())
     return urls, faulty
+
+
+def _said(source: Source, migration: Migration) -> dict[str, Any]:
+    return {
+        "source": source.where,
+        "queue_key": source.keys.queue,
+        "queue": asdict(migration.queue),
+        "dupefilter_key": source.keys.seen,
+        "dupefilter": asdict(migration.filter),
+        "start_urls": source.starts,
+    }
+
+
+def _notes(source: Source) -> list[str]:
+    note = (
+        f"the {source.starts:,} start URLs of {source.keys.starts} stay there: if "
+        "that is on the nodes' store, nodes take them as scrapy-redis did"
+    )
+    return [note] * bool(source.starts)
 
 
 def _rows(said: dict[str, Any]) -> dict[str, Any]:
