@@ -107,7 +107,7 @@ class PushingFeatures(SpiderFeatures):
     """The features of a crawl without an engine."""
 
     @override
-    def _stand_between(self, drop: Any, hops: Any) -> None:
+    def _stand_between(self, drop: Any) -> None:
         """There is neither a downloader nor a spider."""
 
 

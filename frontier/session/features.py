@@ -53,10 +53,9 @@ class SpiderFeatures:
         *drop*, if any, is asked of each link as soon as the spider has made it.
         """
         crawler, session, node = self._crawler, self._session, self._session.node
-        hops = session.component(Hops)
         session.component(LeftOut).open()
         node.parts.add(Cookies(node), LiveSettings(crawler))
-        self._stand_between(drop, hops)
+        self._stand_between(drop)
         key = getattr(spider, "redis_key", None)
         if key := key or crawler.settings.get("REDIS_START_URLS_KEY"):
             from frontier.seeds.redis_feed import StartFeed
@@ -76,9 +75,7 @@ class SpiderFeatures:
         elif self._recrawls is not None:
             self._recrawls.open(codec)
 
-    def _stand_between(
-        self, drop: Callable[[Request], bool] | None, hops: Hops
-    ) -> None:
+    def _stand_between(self, drop: Callable[[Request], bool] | None) -> None:
         """Stand between the spider's code, the engine and the download handlers."""
         crawler, session = self._crawler, self._session
         session.component(LeaseGuard).open()
@@ -88,7 +85,7 @@ class SpiderFeatures:
             crawler,
             drop,
             noting_of(session),
-            hops.of_errback,
+            session.component(Hops).of_errback,
             None if watchdog is None else Marks(requests.ran, watchdog),
             requests.show_slot,
         )
