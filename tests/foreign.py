@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.commands import output_of
+
 PACKAGES = {
     "@webrecorder/wabac": "2.27.3",
     "esbuild": "^0.25",
@@ -134,15 +136,9 @@ def wabac(work):
     )
 
     def ask(path, lookups=()):
-        done = subprocess.run(
-            ["node", "wabac.mjs", path],
-            cwd=work,
-            input=json.dumps(list(lookups)),
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        answers = json.loads(done.stdout)
+        asked = json.dumps(list(lookups))
+        said = output_of(["node", "wabac.mjs", path], cwd=work, input=asked)
+        answers = json.loads(said)
         return answers["members"], answers["found"]
 
     return ask
@@ -182,14 +178,8 @@ def browsertrix(work):
     )
 
     def run(*options):
-        done = subprocess.run(
-            ["node", place / "dist" / "util" / "indexer.mjs", *options],
-            cwd=work,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        indexer = place / "dist" / "util" / "indexer.mjs"
+        return output_of(["node", indexer, *options], cwd=work)
 
     return run
 

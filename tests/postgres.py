@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.commands import output_of
+
 DEADLINE = 120.0
 PASSWORD = "s3cret/@:?pw"
 QUOTED = "s3cret%2F%40%3A%3Fpw"
@@ -77,11 +79,7 @@ class Postgres:
         self._process = None
 
     def _run(self, command, *arguments):
-        words = [*self._as_user, self._home / command, *arguments]
-        done = subprocess.run(
-            words, cwd="/", check=False, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+        output_of([*self._as_user, self._home / command, *arguments], cwd="/")
 
     def start(self):
         options = {

@@ -37,9 +37,9 @@ class RawSite:
 
     A value may be a function of the connection, which sends what it likes. The
     connection is closed after each answer. *requests* has what was received,
-    path to bytes, and *times* when. With *answer* that function of the connection
-    and of what was received answers whatever is not in *pages*. Nothing is answered
-    while *open* is clear. A *listener* is a socket to accept from.
+    path to bytes, and *times* when. Whatever is not in *pages* is answered by what
+    *answer* returns, a function of the path and of what was received. Nothing is
+    answered while *open* is clear. A *listener* is a socket to accept from.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class RawSite:
             missing = answer(status="404 Nope")
             prepared = self.pages.get(path, missing)
             if self._answer and path not in self.pages:
-                self._answer(connection, self.requests[path])
+                connection.sendall(self._answer(path, self.requests[path]))
             elif callable(prepared):
                 prepared(connection)
             else:

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import subprocess
 import sys
 import tomllib
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cases import each
+from tests.harness.commands import output_of
 
 ROOT = Path(__file__).parent.parent / "frontier"
 
@@ -219,12 +219,12 @@ def test_tests_and_benchmarks_do_not_import_each_other():
 def test_no_directory_exceeds_its_token_budget():
     budget = tomllib.loads((ROOT.parent / ".ci/budget.toml").read_text())["tokens"]
     words = [sys.executable, ROOT.parent / ".ci/size.py"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    said = output_of(words)
 
-    found = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines()}
+    found = {line.split()[0]: line.split()[1] for line in said.splitlines()}
     assert found.keys() == budget.keys()
     over = {n: c for n, c in found.items() if int(c.replace(",", "")) > budget[n]}
-    assert over == {}, done.stdout
+    assert over == {}, said
 
 
 def test_layers_and_guards_name_existing_modules():

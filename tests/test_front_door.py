@@ -1,17 +1,12 @@
 """`import frontier` gives the public names, sorted, and imports none before its use."""
 
-import subprocess
 import sys
 from importlib import metadata
 
 import pytest
 
 import frontier
-
-
-def printed(code):
-    words = [sys.executable, "-c", code]
-    return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+from tests.harness.commands import printed
 
 
 def test_the_public_names_are_sorted():

@@ -3,15 +3,14 @@
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.cluster.controls import change
 from frontier.cluster.crawls import enter
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import NoStore
 from frontier.settings.config import Config
 from frontier.store.keys import RegistryKeys, collection_keys
+from tests.harness import commands
 
 
 @pytest.fixture
@@ -223,13 +222,13 @@ def test_a_directory_on_the_command_line_beats_a_server_of_the_environment(
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
     delete = ["crawl", "delete", "site-1", "--yes", "--store-dir", "mine"]
 
-    alone = CliRunner().invoke(app, delete)
-    both = CliRunner().invoke(app, [*delete, "--redis-url", "redis://127.0.0.1:2/0"])
+    alone = commands.run(*delete)
+    both = commands.run(*delete, "--redis-url", "redis://127.0.0.1:2/0")
 
-    assert isinstance(alone.exception, NoStore)
-    assert str(tmp_path / "mine") in str(alone.exception)
-    assert both.exit_code == 2
-    assert "name two stores" in both.output
+    assert alone.returncode == NoStore.code
+    assert str(tmp_path / "mine") in alone.stderr
+    assert both.returncode == 2
+    assert "name two stores" in both.stderr
 
 
 def test_unread_project_settings_are_reported(tmp_path, frontier):

@@ -1,8 +1,6 @@
 """Commands import no library that they do not use: most of their time is imports."""
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
 
@@ -10,6 +8,7 @@ from frontier.cli import NOUNS
 from frontier.cluster.crawls import enter
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.settings.config import Config
+from tests.harness.commands import printed
 
 HEAVY = ("scrapy", "twisted", "lxml", "tldextract", "re2", "rich.live", "rich.progress")
 RUN = """
@@ -43,14 +42,7 @@ def here(server, blocking, unique):
 
 
 def run_all(lines, where, heavy=HEAVY):
-    done = subprocess.run(
-        [sys.executable, "-c", RUN],
-        cwd=where,
-        input="\n".join([" ".join(heavy), *lines]),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    printed(RUN, cwd=where, input="\n".join([" ".join(heavy), *lines]))
 
 
 def test_commands_that_look_into_a_store_do_without_scrapy(here, tmp_path):
@@ -100,9 +92,6 @@ def test_the_names_of_nouns_are_known_without_importing_any():
         "from frontier.cli import ALONE, NOUNS, app\n"
         "names = [*app.commands]\n"
         "assert names == [*ALONE, *NOUNS], names\n"
-        "sys.exit(repr([n for n in names if f'frontier.cli.{n}' in sys.modules]))\n"
+        "print([n for n in names if f'frontier.cli.{n}' in sys.modules])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert done.stderr.strip() == "[]"
+    assert printed(code) == "[]\n"

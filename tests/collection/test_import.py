@@ -5,11 +5,9 @@ import json
 import zipfile
 
 import pytest
-from click.testing import CliRunner
 from fastwarc import ArchiveIterator
 
 from frontier.cdx.lines import LINE_LIMIT
-from frontier.cli import app
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.digest_index import decode
 from frontier.model import Original
@@ -22,6 +20,7 @@ from tests.collection.samples import (
     resource,
     revisit,
 )
+from tests.harness import commands
 from tests.postcrawl.test_zstd import frames
 from tests.warc.samples import NOON, an_exchange
 
@@ -426,6 +425,6 @@ def test_crawls_missing_from_a_new_manifest_are_counted_as_removed(index, tmp_pa
 
 
 def test_import_of_missing_file_makes_no_store(tmp_path):
-    words = ["collection", "import", "nowhere", "--store-dir", str(tmp_path)]
-    assert CliRunner().invoke(app, words).exit_code == 6
+    words = ["collection", "import", "nowhere", "--store-dir", tmp_path]
+    assert commands.run(*words).returncode == 6
     assert not list(tmp_path.iterdir())

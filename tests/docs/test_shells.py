@@ -3,11 +3,11 @@
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 
 from tests.docs.console import ROOT
+from tests.harness.commands import printed
 
 MAN = sorted((ROOT / "share" / "man" / "man1").glob("*.1"))
 HEAVY = (
@@ -45,15 +45,9 @@ def test_a_completion_imports_nothing_heavy(line, tmp_path):
         "_FRONTIER_COMPLETE": "bash_complete",
         "PYTHONPATH": str(ROOT),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-    )
 
-    assert done.stdout.splitlines() == [*WORDS[line], "loaded:"], done.stderr
+    said = printed(code, cwd=tmp_path, env=env)
+    assert said.splitlines() == [*WORDS[line], "loaded:"]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """Feeds as data: formats, links, dates, and what is wrong with them."""
 
 import builtins
-import subprocess
-import sys
 from calendar import timegm
 
 import pytest
@@ -12,6 +10,7 @@ from frontier.feeds import parse as module
 from frontier.feeds.parse import EMBEDS, in_worker, parse
 from frontier.workers.pool import WorkerPool
 from tests.harness.cases import each
+from tests.harness.commands import printed
 
 URL = "http://a.example/news/feed.xml"
 
@@ -285,6 +284,5 @@ def test_a_process_that_reads_no_feed_does_not_load_what_reads_them():
         "import sys, frontier.cli, frontier.scheduler, spiders.site, "
         "frontier.feeds.parse; print('feedparser' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
-    assert done.stdout == "False\n", done.stderr
+    assert printed(code) == "False\n"

@@ -10,6 +10,7 @@ import gc
 import io
 import logging
 import os
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,18 @@ class Done:
     returncode: int
     stdout: str
     stderr: str
+
+
+def output_of(words, **options):
+    """What another program prints, which has to succeed."""
+    done = subprocess.run(words, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def printed(code, **options):
+    """What another process prints that runs the Python *code*."""
+    return output_of([sys.executable, "-c", code], **options)
 
 
 def one_line(done):

@@ -18,6 +18,8 @@ import threading
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from tests.rawsite import answer, page, redirect
+
 PUBLIC, OTHER, PUBLIC_6 = "93.184.216.34", "8.8.8.8", "2606:4700::1111"
 INSIDE = {
     "loopback": ("127.0.0.1", "::1"),
@@ -52,17 +54,6 @@ SPELLINGS = {
 }
 
 
-def page(*links, more=""):
-    body = more + "".join(f"<a href='{link}'>x</a>" for link in links)
-    head = f"Content-Type: text/html\r\nContent-Length: {len(body)}\r\n"
-    return f"HTTP/1.1 200 OK\r\n{head}Connection: close\r\n\r\n{body}".encode()
-
-
-def redirect(location):
-    head = f"Location: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    return f"HTTP/1.1 302 Found\r\n{head}".encode()
-
-
 def hops():
     """Paths that redirect to each address inside, by each spelling."""
     return {
@@ -72,20 +63,20 @@ def hops():
     }
 
 
-def answer(host, path):
+def answered(host, path):
     """What the sites say, all of them."""
     if path == "/robots.txt":
         if host == "robots.example":
             return redirect("http://169.254.169.254/latest/robots.txt")
-        return b"HTTP/1.1 404 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        return answer(status="404 No")
     if path == "/":
         refresh = '<meta http-equiv="refresh" content="0; url=http://10.0.0.5/refresh">'
-        return page(*hops(), *LINKS) if host != "refresh" else page(more=refresh)
+        return page(*hops(), *LINKS) if host != "refresh" else page(text=refresh)
     if path in hops():
         return redirect(hops()[path])
     if path == "/refresh":
         target = "http://10.0.0.5/refreshed"
-        return page(more=f'<meta http-equiv="refresh" content="0; url={target}">')
+        return page(text=f'<meta http-equiv="refresh" content="0; url={target}">')
     if path == "/first":
         return page("/second")
     return page()
@@ -164,7 +155,7 @@ class Network:
             else:
                 head = received.decode("latin-1").lower()
                 host = head.partition("host: ")[2].partition("\r\n")[0]
-            connection.sendall(answer(host, target))
+            connection.sendall(answered(host, target))
 
     def _resolve(self):
         while True:

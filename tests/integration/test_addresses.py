@@ -10,6 +10,8 @@ from pathlib import Path
 import network
 import pytest
 
+from tests.harness.commands import output_of
+
 HERE = Path(__file__).parent
 INSIDE = {a for each in network.INSIDE.values() for a in each} - {"127.0.0.1"}
 UNSHARE = ("unshare", "-rnm", "--propagation", "private")
@@ -44,15 +46,11 @@ def crawls(tmp_path_factory):
             pytest.fail("no network namespace here, but TEST_SERVERS is 'all'")
         pytest.skip("no network namespace can be made here")
     directory = tmp_path_factory.mktemp("network")
-    done = subprocess.run(
+    output_of(
         [*UNSHARE, sys.executable, str(HERE / "network.py"), str(directory)],
         env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
-        capture_output=True,
-        text=True,
         timeout=600,
-        check=False,
     )
-    assert done.returncode == 0, done.stderr[-4000:]
     return lambda name: Result(directory, name)
 
 

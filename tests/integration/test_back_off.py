@@ -60,8 +60,7 @@ class Site:
         self.close = self._site.close
         self.seed = self._site.url("/")
 
-    def _answer(self, connection, received):
-        path = received.split(b" ")[1].decode()
+    def _answer(self, path, received):
         node = re.search(rb"(?i)x-frontier-node: (\S+)", received)
         with self._lock:
             self.asked.append((time.monotonic(), path, node and node[1].decode()))
@@ -71,7 +70,7 @@ class Site:
             if path != "/" and self._answers:
                 answer = self._answers.pop(0)
                 self.refused.append(time.monotonic())
-        connection.sendall(answer() if callable(answer) else answer)
+        return answer() if callable(answer) else answer
 
     def pages(self):
         """The pages that it was asked for."""

@@ -92,14 +92,12 @@ class Site(RawSite):
         super().__init__({}, answer=self._reply, address="0.0.0.0")
         self.hosts = [f"127.0.0.{n}:{self.port}" for n in range(1, hosts + 1)]
 
-    def _reply(self, connection, received):
+    def _reply(self, path, received):
         lines = received.decode("latin-1").split("\r\n")
-        path = lines[0].split(" ")[1]
         fields = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
         host = fields["Host"]
         if path == "/robots.txt":
-            connection.sendall(answer())
-            return
+            return answer()
         self.asked.append((host, path, fields["X-Frontier-Node"], time.monotonic()))
         paths = list(self.paths)
         if host == self.hosts[0] and not self.local:
@@ -110,7 +108,7 @@ class Site(RawSite):
             self.neighbours.wait(DEADLINE)
         elif path == self.special and not self.neighbours.is_set():
             until(lambda: self._beside(host), "its neighbours")
-        connection.sendall(page(*(paths if path == "/" else ())))
+        return page(*(paths if path == "/" else ()))
 
     def _beside(self, host):
         """Whether all of its neighbours were asked for as often as the special page."""

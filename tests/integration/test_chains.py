@@ -76,13 +76,12 @@ class ChainSite(RawSite):
         self.asked = Counter()
         super().__init__({"/robots.txt": answer(status="404 No")}, answer=self._say)
 
-    def _say(self, connection, received):
-        head, _, body = received.decode().partition("\r\n\r\n")
-        path = head.split(" ")[1]
+    def _say(self, path, received):
+        _, _, body = received.decode().partition("\r\n\r\n")
         self.asked[f"{path} {body}".strip()] += 1
         is_moved = path.startswith("/moved/")
         to = path.replace("moved", "there")
-        connection.sendall(redirect(to) if is_moved else answer("ok"))
+        return redirect(to) if is_moved else answer("ok")
 
 
 @pytest.fixture

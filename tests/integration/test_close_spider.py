@@ -99,12 +99,12 @@ class News(RawSite):
         super().__init__({}, answer=self._send)
         self.newest = 0
 
-    def _send(self, connection, received):
-        number = int(received.split(b" ")[1].strip(b"/") or 1)
+    def _send(self, path, _):
+        number = int(path.strip("/") or 1)
         last = self.newest - 5 * (number - 1)
         rows = "".join(f"<li>{n}</li>" for n in range(last, max(last - 5, -1), -1))
         link = f'<a class="next" href="/{number + 1}">next</a>' if last > 4 else ""
-        connection.sendall(answer(f"<ul>{rows}</ul>{link}", "Content-Type: text/html"))
+        return answer(f"<ul>{rows}</ul>{link}", "Content-Type: text/html")
 
 
 def test_a_daily_job_that_stops_at_what_it_knows_has_the_items_of_plain_scrapy(

@@ -24,8 +24,7 @@ class Pages(RawSite):
         self.sent = {}
         super().__init__({}, answer=self._say)
 
-    def _say(self, connection, received):
-        path = received.split(b" ")[1].decode()
+    def _say(self, path, received):
         change = "new" if self.changed else "old"
         links = {"/": ("/a", "/b", "/forced"), "/b": ("/c",), "/c": ("/d",)}
         title = change if path == "/c" else path.strip("/") or "start"
@@ -41,17 +40,10 @@ class Pages(RawSite):
         unmodified = (tag and tag in received) or (path == "/forced" and self.changed)
         self.sent[path] = 304 if unmodified else 200
         if unmodified:
-            said = answer(
-                b"",
-                *lines,
-                "Content-Encoding: deflate",
-                "Content-Type: image/png",
-                status="304 Not Modified",
-            )
-        else:
-            body = gzip.compress(body, mtime=0) if path == "/b" else body
-            said = answer(body, "Content-Type: text/html", *lines)
-        connection.sendall(said)
+            lines += ["Content-Encoding: deflate", "Content-Type: image/png"]
+            return answer(b"", *lines, status="304 Not Modified")
+        body = gzip.compress(body, mtime=0) if path == "/b" else body
+        return answer(body, "Content-Type: text/html", *lines)
 
 
 @pytest.fixture

@@ -55,9 +55,8 @@ class Site(RawSite):
         self.asked, self.members = [], threading.Event()
         super().__init__({}, answer=self._say)
 
-    def _say(self, connection, received):
+    def _say(self, path, received):
         head = received.decode().partition("\r\n\r\n")[0].split("\r\n")
-        path = head[0].split(" ")[1]
         fields = dict(line.split(": ", 1) for line in head[1:])
         host, cookies = fields["Host"], []
         if path.startswith("/login?"):
@@ -67,7 +66,7 @@ class Site(RawSite):
             self.members.wait(DEADLINE)
             node = fields["X-Frontier-Node"]
             self.asked.append((node, host, path, fields.get("Cookie")))
-        connection.sendall(answer("ok", "Content-Type: text/html", *cookies))
+        return answer("ok", "Content-Type: text/html", *cookies)
 
 
 def test_jars_do_not_mix_and_outlive_the_node_that_has_logged_in(cluster, tmp_path):

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import socket
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -15,17 +14,14 @@ from conftest import Cluster
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from tests.harness import commands
-from tests.rawsite import RawSite
+from tests.harness.commands import output_of
+from tests.rawsite import RawSite, answer, page, redirect
 from tests.warc.judges import (
     assert_sound,
     read_fastwarc,
     read_warcio,
 )
 
-# It closes each connection. Unsaid, a form may be sent into one that is being closed.
-CLOSE = b"Connection: close\r\n"
-HTML = b"HTTP/1.1 200 OK\r\n%bContent-Type: text/html\r\n" % CLOSE
-HTML += b"Content-Length: %d\r\n\r\n"
 PROJECT = """
 import scrapy
 
@@ -51,26 +47,17 @@ class Found(scrapy.Spider):
 """
 
 
-def page(*links):
-    body = b"".join(b'<a href="%b">x</a>' % link for link in links)
-    return HTML % len(body) + body
-
-
-def moved(to):
-    head = b"HTTP/1.1 302 Go\r\n%bLocation: %b\r\n" % (CLOSE, to)
-    return head + b"Content-Length: 0\r\n\r\n"
-
-
-ROBOTS = b"User-agent: *\nDisallow: /private\n"
 PAGES = {
-    "/robots.txt": HTML.replace(b"html", b"plain") % len(ROBOTS) + ROBOTS,
-    "/seed": page(b"/one", b"/private/a", b"/gone#part"),
-    "/one": page(b"/moved"),
-    "/moved": moved(b"/again"),
-    "/again": moved(b"/landed"),
-    "/landed": page(b"/last", b"/cut"),
+    "/robots.txt": answer(
+        "User-agent: *\nDisallow: /private\n", "Content-Type: text/plain"
+    ),
+    "/seed": page("/one", "/private/a", "/gone#part"),
+    "/one": page("/moved"),
+    "/moved": redirect("/again"),
+    "/again": redirect("/landed"),
+    "/landed": page("/last", "/cut"),
     "/last": page(),
-    "/form": page(b"/after", b"/one#seen"),
+    "/form": page("/after", "/one#seen"),
     "/after": page(),
     "/cut": lambda connection: connection.close(),
 }
@@ -198,13 +185,12 @@ def test_indexers_pass_over_records_of_outlinks(crawled):
     (path,) = directory.glob("*.warc.gz")
 
     words = [Path(sys.executable).parent / "cdxj-indexer", "-p", path]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    said = output_of(words)
 
-    assert done.returncode == 0, done.stderr
     (ours,) = directory.glob("*.cdxj")
     theirs, lines = (
         sorted(x.split(" ")[:2] for x in text.splitlines() if x[:4] != "urn:")
-        for text in (done.stdout, ours.read_text())
+        for text in (said, ours.read_text())
     )
     assert len(lines) == 10
     assert theirs == lines

@@ -72,15 +72,14 @@ class Pages(RawSite):
         self.asked, self.start, self.redirects = [], "[]", {}
         super().__init__({}, answer=self._say, address="0.0.0.0")
 
-    def _say(self, connection, received):
-        path = received.split(b" ")[1].decode()
+    def _say(self, path, received):
         host = re.search(rb"(?i)host: (\S+)", received)[1].decode()
         self.asked.append((f"http://{host}{path}", time.time()))
         said = answer(
             self.start if path == "/start" else "[]", "Content-Type: text/plain"
         )
         to = self.redirects.get(path)
-        connection.sendall(redirect(to) if to else said)
+        return redirect(to) if to else said
 
 
 @pytest.fixture

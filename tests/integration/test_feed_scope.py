@@ -44,8 +44,7 @@ class Feeds(RawSite):
         """What it was asked for: a copy, as its threads go on."""
         return {path for path, _ in list(self.sent)} - {"/robots.txt"}
 
-    def _say(self, connection, received):
-        path = received.split(b" ")[1].decode()
+    def _say(self, path, received):
         kind, body = BODIES.get(path, ("image/png", path))
         tag, lines, status = f'"{len(self.names)}"', [], "200 OK"
         if path == "/feed":
@@ -61,7 +60,7 @@ class Feeds(RawSite):
         elif path == "/busy" and not self.sent["/busy", 503]:
             status, lines = "503 Busy", ["Retry-After: 2"]
         self.sent[path, int(status[:3])] += 1
-        connection.sendall(answer(body, f"Content-Type: {kind}", *lines, status=status))
+        return answer(body, f"Content-Type: {kind}", *lines, status=status)
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ import pytest
 from frontier.cli.node_processes import NodeProcess
 from frontier.json_log import line
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, page
 
-PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p>x"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 LEAST = {"timestamp", "level", "logger", "message", "node", "crawl"}
 SPIDER = r"""
@@ -91,7 +90,7 @@ def project(tmp_path):
 
 
 def test_every_line_of_a_node_is_one_json_object(cluster, project, tmp_path):
-    site = RawSite({f"/{name}": PAGE for name in ("says", "raises", "blocks")})
+    site = RawSite({f"/{name}": page() for name in ("says", "raises", "blocks")})
     words = ["--spider", "noisy", "--nodes", "1"]
     words += ["-a", f"site={site.origin}", "-a", f"logs={tmp_path}"]
     words += ["--warc-dir", str(cluster.warc_dir)]

@@ -53,8 +53,7 @@ class Paper:
         every = {(feed, n) for feed in feeds for n in range(self.published[feed])}
         return every - self.fetched.keys()
 
-    def _answer(self, connection, received):
-        path = received.split(b" ")[1].decode()
+    def _answer(self, path, received):
         name, _, number = path.strip("/").partition("/")
         status, body, more = "404 no", "", ""
         if name == "item":
@@ -67,7 +66,7 @@ class Paper:
             status, body, more = self._feed(int(number), name, received)
         head = f"HTTP/1.1 {status}\r\n{more}Content-Length: {len(body)}\r\n"
         kind = "Content-Type: text/html\r\nConnection: close\r\n\r\n"
-        connection.sendall(f"{head}{kind}{body}".encode())
+        return f"{head}{kind}{body}".encode()
 
     def _feed(self, feed, name, received):
         kind, count = KINDS[feed % len(KINDS)], self.published[feed]

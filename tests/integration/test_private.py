@@ -3,11 +3,11 @@
 import json
 import os
 import stat
-import subprocess
 import sys
 
 import pytest
 
+from tests.harness.commands import output_of
 from tests.rawsite import RawSite
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>"
@@ -58,17 +58,13 @@ def ran(tmp_path_factory):
     }
     for name, value in chosen.items():
         words += ["-s", f"{name}={value}"]
-    done = subprocess.run(
+    output_of(
         [sys.executable, "-m", "frontier", *words],
         cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
         umask=0,
         env={**os.environ, "PYTHONPATH": str(directory)},
     )
     site.close()
-    assert done.returncode == 0, done.stdout + done.stderr
     (item,) = json.loads((directory / "items.json").read_text())
     return directory, item
 

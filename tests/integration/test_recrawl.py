@@ -42,8 +42,7 @@ class Pages(RawSite):
         """How often *path* was asked for."""
         return self.asked.count(path)
 
-    def _say(self, connection, received):
-        path = received.split(b" ")[1].decode()
+    def _say(self, path, received):
         self.asked.append(path)
         visits = self.visits(path)
         said = page(text=f"<title>{path}</title>")
@@ -67,7 +66,7 @@ class Pages(RawSite):
             said = answer(status="404 Gone")
         elif path == "/shaky" and visits % 2:
             said = answer(status="500 Oops")
-        connection.sendall(said)
+        return said
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from conftest import Cluster
 
 from frontier.cdx.lines import parse
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer
 from tests.warc.judges import read_warcio
 
 FORM = "application/x-www-form-urlencoded"
@@ -33,16 +33,15 @@ class Forms(scrapy.Spider):
     def parse(self, response):
         yield response.follow("/page")  # and so an outlink of each
 """
-PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
 
 
-def answer(connection, request):
+def said(path, request):
     """The body tells what was asked; that to a HEAD is empty."""
     words, _, body = request.partition(b"\r\n\r\n")
-    method, path = words.split(b" ")[:2]
-    text = b"<p>" + b" ".join([method, path, body])
-    head = PAGE % len(text)
-    connection.sendall(head if method == b"HEAD" else head + text)
+    method = words.split(b" ")[0]
+    text = b"<p>" + b" ".join([method, path.encode(), body])
+    whole = answer(text, "Content-Type: text/html")
+    return whole.removesuffix(text) if method == b"HEAD" else whole
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def crawled(tmp_path_factory, chosen):
     directory = tmp_path_factory.mktemp("forms")
     scrapy_project(directory, SPIDER)
     cluster = Cluster(directory, chosen())
-    site = RawSite({}, answer=answer)
+    site = RawSite({}, answer=said)
     with contextlib.closing(cluster), contextlib.closing(site):
         cluster.start(
             "n1",

@@ -40,15 +40,14 @@ def site():
     """Hosts on loopback, and when which page of each was asked for."""
     asked = defaultdict(list)
 
-    def say(connection, received):
-        path = received.split(b" ")[1].decode()
+    def say(path, received):
         host = re.search(rb"(?i)host: ([^:]+)", received)[1].decode()
         body = "page"
         if path == "/robots.txt":
             delay = DELAYS[host.rpartition(".")[0]]
             body = "User-agent: *\n" + (f"Crawl-delay: {delay}\n" if delay else "")
         asked[host].append((path, time.monotonic()))
-        connection.sendall(answer(body, "Content-Type: text/plain"))
+        return answer(body, "Content-Type: text/plain")
 
     with contextlib.closing(RawSite({}, answer=say, address="0.0.0.0")) as made:
         yield asked, made.port

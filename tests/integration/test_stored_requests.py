@@ -51,8 +51,7 @@ class Proxy(RawSite):
         self.asked = Counter()
         super().__init__({}, answer=self._say)
 
-    def _say(self, connection, received):
-        url = received.split(b" ")[1].decode()
+    def _say(self, url, _):
         self.asked[url] += 1
         number = int(url.rpartition("/")[2])
         said = page(*(f"/{n}" for n in range(number, min(number + 4, PAGES))))
@@ -60,7 +59,7 @@ class Proxy(RawSite):
             said = answer(status="503 Busy")
         elif number % 4 == 2 and "/to/" not in url:
             said = redirect(f"/to/{number}")
-        connection.sendall(said)
+        return said
 
 
 @pytest.fixture
@@ -181,7 +180,7 @@ def test_what_a_class_of_requests_has_beside_its_attributes_reaches_its_middlewa
     cluster, tmp_path
 ):
     scrapy_project(tmp_path / "project", SUBCLASSES)
-    with contextlib.closing(RawSite({}, answer=lambda c, _: c.sendall(page()))) as site:
+    with contextlib.closing(RawSite({}, answer=lambda *_: page())) as site:
         own = ("-a", f"site={site.url('/')}")
         cluster.start("a", *own, spider="subclass", cwd=tmp_path / "project")
 

@@ -8,6 +8,7 @@ import pytest
 from conftest import until
 
 from tests.rawsite import RawSite, answer, page
+from tests.topologies import free_ports
 
 SPACED = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": "1",
@@ -34,16 +35,15 @@ class Web:
 
     def _serve(self):
         for listener in self._listeners:
-            RawSite({}, answer=self._answer, listener=listener)
+            port = listener.getsockname()[1]
+            RawSite({}, answer=partial(self._answer, port), listener=listener)
 
-    def _answer(self, connection, received):
-        path = received.split(b" ")[1].decode()
+    def _answer(self, port, path, _):
         path = path.removeprefix("http://").partition("/")[2]
-        port = connection.getsockname()[1]
         self.answered.add((port, f"/{path}"))
         known = page(*(() if path else self.paths))
         is_there = f"/{path}" in self.paths
-        connection.sendall(known if is_there else answer(status="404 Not Found"))
+        return known if is_there else answer(status="404 Not Found")
 
     def down(self):
         for listener in self._listeners:
@@ -82,14 +82,8 @@ def has_paused(cluster, node):
     return "no host answers" in cluster.text_of(node)
 
 
-def free_port():
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
-
-
 def test_no_request_is_given_up_while_the_uplink_is_down(cluster, web):
-    ports = {"node-1": free_port(), "node-2": free_port()}
+    ports = dict(zip(("node-1", "node-2"), free_ports(2), strict=True))
     for node, port in ports.items():
         settings = {**SPACED, "FRONTIER_METRICS_PORT": port}
         cluster.start(node, "-a", f"seeds={web.seeds}", **settings)

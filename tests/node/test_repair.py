@@ -3,9 +3,7 @@
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.cluster import crawls
 from frontier.cluster.shared_settings import crawl_settings
@@ -13,6 +11,7 @@ from frontier.node.repair import Repair
 from frontier.queue.reserve import Scan, scan_call
 from frontier.settings.config import Config
 from frontier.store.keys import CrawlKeys
+from tests.harness import commands
 
 CONFIG = Config.from_settings({"FRONTIER_PARTITIONS": 2})
 BORN = "0123456789abcdef"
@@ -45,7 +44,7 @@ class Damaged:
             f"--namespace={self.keys.namespace}",
         ]
         words += ["--redis-url", self.server.url, "--json"]
-        return CliRunner().invoke(app, words)
+        return commands.run(*words)
 
     def scan(self):
         return Scan(*self.store.call(scan_call(self.part))[2:])
@@ -68,7 +67,7 @@ def test_repair_reports_progress_per_partition(damaged):
 def test_one_damaged_count_is_computed_from_the_others(damaged, field):
     done = damaged.repair(**{field: "abc"})
 
-    assert done.exit_code == ExitCode.OK, done.output
+    assert done.returncode == ExitCode.OK, done.stderr
     said = json.loads(done.stdout)
     assert said["lost"] == []
     assert [key for key, _ in said["removed"]] == ["0:counts"]
@@ -88,7 +87,7 @@ def test_one_damaged_count_is_computed_from_the_others(damaged, field):
 def test_two_damaged_counts_are_reset_and_reported(damaged, counts, left):
     done = damaged.repair(**counts)
 
-    assert done.exit_code == ExitCode.INCOMPLETE
+    assert done.returncode == ExitCode.INCOMPLETE
     said = json.loads(done.stdout)
     (line,) = said["lost"]
     assert line in done.stderr.replace("\n", " ")
@@ -124,7 +123,7 @@ def test_counts_key_of_another_type_is_reset_and_reported(damaged, db):
     db("SET", damaged.part.counts, "abc")
     done = damaged.run()
 
-    assert done.exit_code == ExitCode.INCOMPLETE
+    assert done.returncode == ExitCode.INCOMPLETE
     said = json.loads(done.stdout)
     assert [key for key, _ in said["removed"]] == ["0:counts"]
     assert len(said["lost"]) == 1
@@ -138,7 +137,7 @@ def test_a_layout_that_cannot_be_read_has_what_was_seen_forgotten(damaged):
     damaged.db("HSET", part.seen, "buckets", "abc")
     done = damaged.repair()
 
-    assert done.exit_code == ExitCode.INCOMPLETE
+    assert done.returncode == ExitCode.INCOMPLETE
     (line,) = json.loads(done.stdout)["lost"]
     assert line.startswith("partition 0: the layout of what was seen cannot be read")
     assert not damaged.db("EXISTS", part.seen, part.bucket(0, 0), part.bloom(0))

@@ -3,11 +3,10 @@
 from io import BytesIO
 
 import pytest
-from click.testing import CliRunner
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from frontier.cli import app
+from tests.harness import commands
 
 PAGE = b"<p>one page, which is in the collection again and again</p>" * 20
 OTHER = b"<p>another</p>" * 90
@@ -121,5 +120,5 @@ def planned(before, tmp_path):
     """The directory of the manifests of `before`, and of a plan."""
     manifests = tmp_path / "manifests"
     for words in (["manifest", before, "-o", manifests], ["plan", manifests]):
-        CliRunner().invoke(app, ["warc", *map(str, words)], catch_exceptions=False)
+        assert commands.run("warc", *words).returncode == 0
     return manifests

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from frontier.cli.output import ExitCode
+from tests.harness.commands import output_of
 from tests.postcrawl.conftest import OTHER, PAGE
 from tests.postcrawl.test_dedupe import run, state
 
@@ -209,12 +210,10 @@ def test_without_the_extra_there_is_one_line(tmp_path):
         f"warc verify {given} {given}",
         f"warc remove {given} --url http://a.example/",
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True
-    )
+    said = output_of([sys.executable, "-c", code, *words])
 
     line = (
         "this needs duckdb and pyarrow; install them with: "
         "pip install 'frontier-crawl[postcrawl]'"
     )
-    assert done.stdout.splitlines() == [line] * len(words), done.stderr
+    assert said.splitlines() == [line] * len(words)

@@ -5,11 +5,10 @@ import random
 from functools import partial
 
 import pytest
-from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator as Warcio
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
+from tests.harness import commands
 from tests.postcrawl.test_dedupe import run
 from tests.warc.judges import records_in
 
@@ -186,8 +185,8 @@ def test_heads_with_bare_line_feeds_and_in_lower_case_are_read(tmp_path, old, ne
         whole = b"".join(parts)
         path.write_bytes(whole if how == "plain" else gzip.compress(whole))
 
-    said = CliRunner().invoke(app, ["warc", "manifest", str(path), "-o", str(tmp_path)])
-    assert said.exit_code == ExitCode.INCOMPLETE
+    said = commands.run("warc", "manifest", path, "-o", tmp_path)
+    assert said.returncode == ExitCode.INCOMPLETE
     assert "(try frontier warc convert)" in said.stderr
     convert(path, "-o", tmp_path / "out")
 

@@ -9,14 +9,12 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator as Warcio
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.errors import ConfigurationError
 from frontier.postcrawl.plan import PLAN
 from frontier.warc.reader import HEAD_LIMIT
+from tests.harness import commands
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.warc.judges import records_in
 
@@ -25,8 +23,8 @@ def run(*words, code=ExitCode.OK):
     """What the command printed as JSON."""
     if words[0] != "plan" and "--workers=2" not in words:
         words = (*words, "--workers=1")
-    done = CliRunner().invoke(app, ["warc", *map(str, words), "--json"])
-    assert done.exit_code == code, (done.output, done.exception)
+    done = commands.run("warc", *words, "--json")
+    assert done.returncode == code, (done.stdout, done.stderr)
     return json.loads(done.stdout)
 
 
@@ -71,9 +69,8 @@ def test_copies_become_revisits_of_the_earliest_and_responses_again(before, tmp_
     assert mimes == ["warc/revisit", "warc/revisit", "text/html", "warc/revisit"]
     # That is proved, and undone.
     proof = run("verify", before, out)
-    words = ["warc", "verify", str(before), str(out), "--workers=1"]
-    table = CliRunner().invoke(app, words).stdout.splitlines()
-    assert [line.split()[:3] for line in table] == [
+    table = commands.run("warc", "verify", before, out, "--workers=1").stdout
+    assert [line.split()[:3] for line in table.splitlines()] == [
         ["records", str(proof["records"])],
         ["as", "before", str(proof["identical"])],
         ["now", "revisits", str(proof["revisits"])],
@@ -374,7 +371,7 @@ def test_verify_says_how_many_faults_it_does_not_name(new_warc, tmp_path):
     kept = shutil.copytree(lost.parent, tmp_path / "kept")
     lost.unlink()
 
-    done = CliRunner().invoke(app, ["warc", "verify", str(kept), str(lost.parent)])
+    done = commands.run("warc", "verify", kept, lost.parent)
 
     assert done.stderr.count("the record is gone") == 100
     assert done.stderr.splitlines()[-1] == "and 21 more"
@@ -426,13 +423,12 @@ def state(directory):
 
 def test_files_are_not_written_over_those_that_were_given(before, planned):
     was = state(before)
-    commands = [("dedupe", before, "-o", before), ("restore", before, "-o", before)]
-    for words in commands:
-        done = CliRunner().invoke(app, ["warc", *map(str, words)])
-        assert isinstance(done.exception, ConfigurationError), done.output
-    done = CliRunner().invoke(app, ["warc", "apply", str(planned), "-o", str(before)])
+    for command in ("dedupe", "restore"):
+        done = commands.run("warc", command, before, "-o", before)
+        assert done.returncode == ExitCode.USAGE, done.stdout
+    done = commands.run("warc", "apply", planned, "-o", before)
 
-    assert "--in-place" in str(done.exception)
+    assert "--in-place" in done.stderr
     assert state(before) == was
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -17,6 +16,7 @@ from frontier.postcrawl.engines import (
     part_of,
     parts_of,
 )
+from tests.harness.commands import output_of
 from tests.postcrawl.conftest import OTHER, PAGE, Written
 
 
@@ -39,14 +39,7 @@ def dedupe(collection, out, *words):
     """As one command: a JVM starts once."""
     command = [sys.executable, "-m", "frontier", "warc", "dedupe", str(collection)]
     options = ["--json", "--workers=2"]
-    done = subprocess.run(
-        [*command, "-o", str(out), *options, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(output_of([*command, "-o", str(out), *options, *words]))
 
 
 def found(out):

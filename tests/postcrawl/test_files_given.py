@@ -4,17 +4,16 @@ import os
 import shutil
 
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
+from tests.harness import commands
 from tests.postcrawl.test_dedupe import revisits, run, state
 
 
 def told(*words, code=ExitCode.OK):
     """What the command said on stderr, a line each."""
-    done = CliRunner().invoke(app, ["warc", *map(str, words)])
-    assert done.exit_code == code, (done.output, done.exception)
+    done = commands.run("warc", *words)
+    assert done.returncode == code, (done.stdout, done.stderr)
     return done.stderr.splitlines()
 
 

@@ -5,17 +5,16 @@ import shutil
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 import frontier.cli.warc_dedupe
 import frontier.cli.warc_remove
 import frontier.postcrawl.many_files
 import frontier.postcrawl.rewriting  # noqa: F401 - what is imported is read
-from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.postcrawl.working_directory import BESIDE
 from frontier.wacz.create import Options, create
 from tests.collection.conftest import make_index
+from tests.harness import commands
 from tests.kill_points import KILLS, check_kills
 from tests.postcrawl.test_dedupe import run, state
 
@@ -77,10 +76,10 @@ class Removal:
 
     def run(self):
         """Do it; if a run that was killed has done all, there is nothing to remove."""
-        words = ["warc", "remove", str(self.files), "--url", "http://a.example/"]
+        words = ["warc", "remove", self.files, "--url", "http://a.example/"]
         words += ["--collection", self.index.name, "--redis-url", self.index.url]
-        done = CliRunner().invoke(app, [*words, "--yes", "--workers=1"])
-        assert done.exit_code in {ExitCode.OK, ExitCode.NOT_FOUND}, done.output
+        done = commands.run(*words, "--yes", "--workers=1")
+        assert done.returncode in {ExitCode.OK, ExitCode.NOT_FOUND}, done.stderr
 
     def after_kill(self):
         """Nobody waits for its lease."""

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
+from tests.harness import commands
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import run
 from tests.warc.samples import change_members
@@ -120,11 +119,10 @@ def test_directories_are_looked_through(before, tmp_path):
     (before / "one.warc.gz").rename(deep / "one.warc.gz")
     (deep / "half.warc.gz.open").write_bytes(b"")
     (before / "loop").symlink_to(before)
-    words = ["warc", "manifest", str(before), "-o", str(tmp_path / "m")]
 
-    done = CliRunner().invoke(app, words)
+    done = commands.run("warc", "manifest", before, "-o", tmp_path / "m")
 
-    assert done.exit_code == ExitCode.INCOMPLETE, done.output
+    assert done.returncode == ExitCode.INCOMPLETE, done.stdout
     assert {Path(row["file"]).name for row in rows(tmp_path / "m")} == {
         "one.warc.gz",
         "two.warc.gz",

@@ -10,11 +10,10 @@ import random
 import shutil
 
 import pytest
-from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
+from tests.harness import commands
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import chunked, run, sha1, state
 from tests.warc.judges import records_in
@@ -302,9 +301,9 @@ def test_a_file_that_is_not_closed_stops_it_and_is_named(
     name = str(unclosed if given == "file" else files)
 
     argv = words.replace("{}", name).split()
-    done = CliRunner().invoke(app, ["warc", *argv, "--workers=1"])
+    done = commands.run("warc", *argv, "--workers=1")
 
-    assert done.exit_code == ExitCode.INCOMPLETE
+    assert done.returncode == ExitCode.INCOMPLETE
     assert f"{unclosed} is not closed" in done.stderr
     assert "frontier warc repair" in done.stderr
     assert state(files) == was

@@ -4,13 +4,11 @@ import random
 import re
 
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.errors import ConfigurationError
+from tests.harness import commands
 from tests.postcrawl.test_dedupe import blocks, run, sha1, state
-from tests.rawsite import RawSite, redirect
+from tests.rawsite import RawSite, answer, redirect
 
 
 class Server:
@@ -29,15 +27,12 @@ class Server:
     def url(self, name):
         return self._site.url(f"/{name}")
 
-    def _answer(self, connection, asked):
-        method, path, _ = asked.split(b" ", 2)
-        if path == b"/away":
-            connection.sendall(redirect("file:///etc/hostname"))
-            return
-        place = self.directory / path.decode().strip("/")
+    def _answer(self, path, asked):
+        if path == "/away":
+            return redirect("file:///etc/hostname")
+        place = self.directory / path.strip("/")
         if not place.exists():
-            connection.sendall(b"HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")
-            return
+            return answer(status="404 None")
         data = place.read_bytes()
         head = [f'ETag: "{self.tag}"', "Connection: close"]
         head += [f"Accept-Ranges: {self.ranges}"] if self.ranges else []
@@ -46,13 +41,13 @@ class Server:
         status = "200 OK"
         if found and is_ranged:
             start, end = int(found[1]), int(found[2]) + 1
-            self.asked.append((path.decode(), start, end))
+            self.asked.append((path, start, end))
             head += [f"Content-Range: bytes {start}-{end - 1}/{len(data)}"]
             data, status = data[start:end], "206 Partial Content"
         head += [f"Content-Length: {len(data)}"]
-        body = b"" if method == b"HEAD" else data[: len(data) - self.cut]
+        body = b"" if asked.startswith(b"HEAD") else data[: len(data) - self.cut]
         text = "\r\n".join([f"HTTP/1.1 {status}", *head, "", ""])
-        connection.sendall(text.encode() + body)
+        return text.encode() + body
 
 
 @pytest.fixture
@@ -159,12 +154,12 @@ def test_remote_files_are_not_rewritten_in_place(urls, tmp_path):
 
 
 def test_missing_remote_file_or_url_with_password_is_refused(server, tmp_path):
-    words = ["warc", "manifest", "-o", str(tmp_path / "m")]
-    done = CliRunner().invoke(app, [*words, server.url("none.warc.gz")])
-    assert done.exit_code == ExitCode.NOT_FOUND
+    words = ["warc", "manifest", "-o", tmp_path / "m"]
+    done = commands.run(*words, server.url("none.warc.gz"))
+    assert done.returncode == ExitCode.NOT_FOUND
     assert "there is no such file" in done.stderr
     for url in ("http://user:word@127.0.0.1/one.warc.gz", "http://127.0.0.1/a/../b"):
-        done = CliRunner().invoke(app, [*words, url])
-        assert isinstance(done.exception, ConfigurationError)
-        assert "word@" not in str(done.exception)
+        done = commands.run(*words, url)
+        assert done.returncode == ExitCode.USAGE
+        assert "word@" not in done.stderr
     assert not (tmp_path / "m").exists()

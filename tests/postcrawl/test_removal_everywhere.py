@@ -5,9 +5,7 @@ import shutil
 import zipfile
 
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import spelled
 from frontier.errors import CollectionInUse
@@ -17,6 +15,7 @@ from frontier.store.client import Call
 from frontier.wacz.check import check
 from frontier.wacz.create import Options, create
 from tests.collection.conftest import index, make_index
+from tests.harness import commands
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, revisits, run, sha1
 from tests.postcrawl.test_removal import everything
@@ -241,8 +240,8 @@ def test_removal_is_refused_while_a_crawl_of_the_collection_runs(
     entries = index.everything()
 
     argv = ["warc", "remove", *words(index, before_files), "--yes", "--workers=1"]
-    done = CliRunner().invoke(app, list(map(str, argv)))
+    done = commands.run(*argv)
 
-    assert isinstance(done.exception, CollectionInUse)
+    assert done.returncode == CollectionInUse.code, done.stderr
     assert index.everything() == entries
     assert {path.name: path.read_bytes() for path in before_files.iterdir()} == was

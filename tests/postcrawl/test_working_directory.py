@@ -1,12 +1,11 @@
 """One command at a time in a directory, and nothing left of one that was killed."""
 
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.errors import DirectoryInUse, NoManifest
+from frontier.errors import DirectoryInUse
 from frontier.postcrawl.working_directory import BESIDE, beside, held
+from tests.harness import commands
 from tests.postcrawl.test_dedupe import run, state
 
 
@@ -22,9 +21,9 @@ def test_two_commands_at_once_are_refused(before, planned, tmp_path, command):
     }[command]
     was = {path: path.read_bytes() for path in planned.rglob("*") if path.is_file()}
     with held(directory):
-        done = CliRunner().invoke(app, ["warc", command, *map(str, words)])
+        done = commands.run("warc", command, *words)
 
-    assert isinstance(done.exception, DirectoryInUse), done.output
+    assert done.returncode == DirectoryInUse.code, done.stderr
     assert {path: path.read_bytes() for path in was} == was
     assert not list(out.glob("*.warc.gz"))
     # It has ended: the next one goes on.
@@ -33,12 +32,11 @@ def test_two_commands_at_once_are_refused(before, planned, tmp_path, command):
 
 def test_plan_without_manifests_leaves_no_lock(before):
     was = set(before.iterdir())
-    done = CliRunner().invoke(app, ["warc", "plan", str(before)])
+    done = commands.run("warc", "plan", before)
 
-    assert isinstance(done.exception, NoManifest)
-    assert done.exception.code == ExitCode.NOT_FOUND
-    wrong = CliRunner().invoke(app, ["warc", "plan", str(before), "--status", "x"])
-    assert wrong.exception.code == ExitCode.USAGE
+    assert done.returncode == ExitCode.NOT_FOUND
+    wrong = commands.run("warc", "plan", before, "--status", "x")
+    assert wrong.returncode == ExitCode.USAGE
     assert set(before.iterdir()) == was
 
 
@@ -76,7 +74,7 @@ def test_files_that_a_killed_removal_took_out_are_no_files_of_the_collection(
     was = state(before)
 
     words = ["warc", "manifest", before, "-o", tmp_path / "m", "--workers=1"]
-    done = CliRunner().invoke(app, list(map(str, words)))
+    done = commands.run(*words)
 
     assert done.stdout.startswith("2 files: 6 records")
     words = ["remove", before, "--url", "http://b.example/new", "--yes"]

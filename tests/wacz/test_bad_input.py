@@ -10,14 +10,13 @@ import zlib
 
 import brotli
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
+from tests.harness import commands
 from tests.warc.samples import an_exchange, change_members, inside
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n"
@@ -122,9 +121,8 @@ def test_capture_with_an_invalid_date_is_reported_and_no_wacz_is_made(
         create(tmp_path / "c.wacz", [path])
     assert not list(tmp_path.glob("c.wacz*"))
     # The command leaves it out, and says so; what is in the file and not found is told.
-    words = ["wacz", "create", str(tmp_path / "c.wacz"), str(path)]
-    done = CliRunner().invoke(app, words)
-    assert (done.exit_code, "1 captures, 1 pages" in done.stdout) == (6, True)
+    done = commands.run("wacz", "create", tmp_path / "c.wacz", path)
+    assert (done.returncode, "1 captures, 1 pages" in done.stdout) == (6, True)
     assert reason in done.stderr
     (complaint,) = check(tmp_path / "c.wacz")
     assert reason in complaint

@@ -8,7 +8,6 @@ of it what it needs.
 
 import contextlib
 import json
-import subprocess
 
 import pytest
 
@@ -21,6 +20,7 @@ from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests import foreign
 from tests.collection.samples import Index, make_manifest, resource
 from tests.conftest import Server
+from tests.harness.commands import output_of
 from tests.warc.samples import NOON, an_exchange
 
 pytestmark = pytest.mark.compat
@@ -50,12 +50,9 @@ def test_warcio_js_indexes_a_file_as_we_do(tmp_path):
     path = tmp_path / stored.file
     tool = foreign.npm() / "node_modules" / "warcio" / "dist" / "cli.js"
 
-    done = subprocess.run(
-        ["node", tool, "cdx-index", path], capture_output=True, text=True
-    )
+    said = output_of(["node", tool, "cdx-index", path])
 
-    assert done.returncode == 0, done.stderr
-    theirs = sorted(line.split(" ", 2) for line in done.stdout.splitlines())
+    theirs = sorted(line.split(" ", 2) for line in said.splitlines())
     ours = [parse(line) for line in beside_of(path).read_bytes().splitlines()]
     assert [words[:2] for words in theirs] == [
         [line.key, line.timestamp] for line in ours

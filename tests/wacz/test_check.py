@@ -4,9 +4,7 @@ import tracemalloc
 import zipfile
 
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.errors import BadWarc
 from frontier.wacz.check import check
@@ -221,17 +219,19 @@ def test_revisits_with_originals_elsewhere_are_reported_in_one_line(
     create(second, warc_files([directory], crawl_id="c-2"))
 
     def run(*words):
-        return CliRunner().invoke(app, ["wacz", *map(str, words)])
+        return commands.run("wacz", *words)
 
-    lines = run("check", second).output.splitlines()
+    done = run("check", second)
+    lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
     assert len(lines) == 3
     assert lines[-1].startswith(f"{second}: 2 of 2 faults are revisits whose originals")
     words = ["--crawl", "c-2", "--against", first, "--force"]
-    assert run("create", second, directory, *words).exit_code == ExitCode.OK
-    assert run("check", second, "--against", first).output == f"{second}: sound\n"
-    sound, told = run("check", second).output.splitlines()
-    assert sound == f"{second}: sound"
-    assert "2 revisits are believed to have their originals in 1.wacz" in told
+    assert run("create", second, directory, *words).returncode == ExitCode.OK
+    done = run("check", second, "--against", first)
+    assert (done.stdout, done.stderr) == (f"{second}: sound\n", "")
+    done = run("check", second)
+    assert done.stdout == f"{second}: sound\n"
+    assert "2 revisits are believed to have their originals in 1.wacz" in done.stderr
 
 
 def test_failed_wacz_create_prints_one_line_and_sets_the_exit_code(

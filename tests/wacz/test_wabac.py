@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-import subprocess
 
 import pytest
 
 from frontier.wacz.create import create, warc_files
 from tests import foreign
+from tests.harness.commands import output_of
 from tests.warc.samples import inside
 
 pytestmark = pytest.mark.compat
@@ -85,11 +85,8 @@ def test_zip_readers_of_others_read_all_members(tmp_path, write_warc, reader):
         + "console.log(JSON.stringify(found));"
     )
 
-    done = subprocess.run(
-        ["node", script, out], capture_output=True, text=True, cwd=tmp_path
-    )
+    said = output_of(["node", script, out], cwd=tmp_path)
 
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
+    assert json.loads(said) == {
         name: hashlib.sha256(data).hexdigest() for name, data in inside(out).items()
     }

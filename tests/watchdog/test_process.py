@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from frontier.watchdog.child import import_path
+from tests.harness.commands import output_of
 
 ROOT = Path(__file__).parents[2]
 URL = "http://a.example/deadly"
@@ -155,9 +156,8 @@ def test_module_beside_the_package_hides_no_standard_module(tmp_path):
     (tmp_path / "typing.py").write_text("raise ImportError('of another Python')")
     (tmp_path / "frontier").symlink_to(ROOT / "frontier")
     words = [sys.executable, "-c", BESIDE, str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
 
-    assert (done.returncode, done.stdout) == (0, "frontier.watchdog.process\n")
+    assert output_of(words) == "frontier.watchdog.process\n"
 
 
 def test_a_checkout_is_where_its_watchdog_is_from_without_a_path_to_it(monkeypatch):

@@ -15,6 +15,7 @@ from frontier.errors import WorkerFailed
 from frontier.workers import pool as pools
 from frontier.workers.pool import WorkerPool
 from frontier.workers.process import JOBS
+from tests.harness.commands import printed
 
 ROOT = Path(__file__).parents[2]
 PLENTY = 60.0
@@ -271,8 +272,5 @@ def test_jobs_need_no_framework():
         f"import sys, json; [__import__(name) for name in {sorted(modules)}];"
         "print(json.dumps(sorted({'scrapy', 'twisted', 'redis'} & set(sys.modules))))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
-    )
 
-    assert json.loads(done.stdout) == []
+    assert json.loads(printed(code, cwd=ROOT)) == []

@@ -4,9 +4,7 @@ import json
 import time
 
 import pytest
-from click.testing import CliRunner
 
-from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import ConfigurationError, OtherSchema
@@ -27,6 +25,7 @@ from frontier.seen.seen_set import look
 from frontier.settings.config import Config
 from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.urls.fingerprint import seen_hash
+from tests.harness import commands
 
 SETTINGS = {"FRONTIER_PARTITIONS": 4}
 CONFIG = Config.from_settings(SETTINGS)
@@ -259,15 +258,15 @@ def test_skipped_journal_entry_sets_the_exit_code_but_a_torn_end_does_not(
         path.write_bytes(b"\n".join([head, b"%" + first[1:], rest]))
     words = ["crawl", "rebuild", "--crawl=site-7", f"--namespace={lost.namespace}"]
     words += [f"--journal={there}" for there in sorted(lost.directory.iterdir())]
-    done = CliRunner().invoke(app, [*words, "--redis-url", server.url, "--json"])
+    done = commands.run(*words, "--redis-url", server.url, "--json")
 
     assert json.loads(done.stdout)["ready"] == 1
     assert str(path) in done.stderr
     if fault == "torn":
-        assert done.exit_code == ExitCode.OK
+        assert done.returncode == ExitCode.OK
         assert "cut off, as their node was killed" in done.stderr
     else:
-        assert done.exit_code == ExitCode.INCOMPLETE
+        assert done.returncode == ExitCode.INCOMPLETE
         assert "1 entries of journals were skipped" in done.stderr
 
 
