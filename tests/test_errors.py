@@ -4,6 +4,7 @@ import re
 import pytest
 
 from frontier import errors
+from frontier.cli.output import ExitCode
 from frontier.errors import FrontierError, LeaseLost, NotSerializable, StoreUnavailable
 
 CLASSES = {
@@ -31,8 +32,9 @@ def test_error_tree_in_the_docstring_is_the_class_tree():
 CURE = "check that the server runs, and its URL (REDIS_URL, --redis-url)"
 
 
-def test_every_error_is_a_frontier_error():
+def test_every_error_is_a_frontier_error_and_has_an_exit_code():
     assert all(issubclass(cls, FrontierError) for cls in CLASSES.values())
+    assert FrontierError.code == ExitCode.CRAWL_FAILED
 
 
 @pytest.mark.parametrize(

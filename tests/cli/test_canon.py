@@ -29,9 +29,3 @@ def test_rules_of_a_file_are_explained_too(frontier, tmp_path):
     names = [step["step"] for step in said["steps"]]
     assert names == ["rule 1, strip", "commons.key"]
     assert said["seen_key"] == "example,a)/"
-
-
-def test_refused_url_is_shown_with_the_reason(frontier):
-    done = frontier("canon", "explain", "http://a..example/")
-
-    assert "refused by heritrix.usable: its host is invalid" in done.stdout

@@ -225,7 +225,6 @@ def test_unreadable_file_is_reported_and_other_captures_are_listed(warcs):
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("list", "nosuch"), ExitCode.NOT_FOUND),
         (("list", "{}", "--status", "abc"), ExitCode.USAGE),
         (("show", "{}"), ExitCode.USAGE),
         (("show", "{}", "http://nosuch.example/"), ExitCode.NOT_FOUND),

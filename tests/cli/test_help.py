@@ -3,7 +3,6 @@
 import shlex
 from importlib.metadata import version
 
-import pytest
 from click.testing import CliRunner
 
 from frontier.cli import NOUNS, app
@@ -62,19 +61,3 @@ def test_the_help_of_each_noun_fits_one_screen_and_cuts_no_sentence(noun):
     lines = help_.rstrip().splitlines()
     assert len(lines) <= 24
     assert [line for line in lines[1:] if line.endswith("...")] == []
-
-
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [
-        (["version"], "--version"),
-        (["crawl", "statu"], "status"),
-        (["crawls"], "crawl"),
-        (["crawl", "status", "--jso"], "--json"),
-    ],
-)
-def test_misspelled_command_or_option_suggests_the_right_one(wrong, right):
-    done = run(*wrong)
-
-    assert done.exit_code == 2
-    assert right in done.output

@@ -143,7 +143,7 @@ def test_characters_outside_the_output_encoding_are_escaped():
 def test_a_url_that_the_rules_refuse_is_in_the_exit_code():
     done = run("canon", "explain", "notaurl")
 
-    assert "it has no scheme" in done.stdout
+    assert "refused by heritrix.usable: it has no scheme" in done.stdout
     assert done.returncode == ExitCode.FAULTY
 
 
@@ -157,6 +157,7 @@ def test_removed_command_names_its_replacement(name):
 
 USAGE, NO_STORE, NOT_FOUND = 2, 3, 4
 REFUSED = [
+    ("version", USAGE, "--version"),
     ("crawls", USAGE, "one of: 'crawl', 'recrawl'"),
     ("crawl statu", USAGE, "Did you mean 'status'"),
     ("crawl list --namespace a:b", USAGE, "--namespace 'a:b': must be 1 to 100"),

@@ -190,27 +190,6 @@ def test_urls_decided_by_the_bloom_filter_are_not_forgotten(
     assert "cannot forget" in complaint(alone)
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b"http://a.example/path/*", "is a prefix, and the store keeps hashes"),
-        (b"http://a.example/" + b"a" * 10_000_000, "more than 4,194,304 bytes"),
-    ],
-    ids=["prefix", "10 MB"],
-)
-def test_a_bad_line_is_one_message_and_nothing_is_forgotten(
-    frontier, here, open_crawl, seen, tmp_path, line, reason
-):
-    open_crawl(pages(3))
-    (tmp_path / "list").write_bytes(b"http://a.example/1\r\n" + line)
-    said = complaint(frontier("seen", "forget", "list", "--yes", *here))
-
-    assert said.startswith("frontier: list:2: ")
-    assert reason in said
-    assert len(said) < 500
-    assert seen("http://a.example/1").startswith("yes")
-
-
 def test_an_asterisk_in_a_url_can_be_written_otherwise(frontier, here, open_crawl):
     open_crawl(["http://a.example/*"])
     done = frontier("seen", "forget", "http://a.example/%2A", "--yes", *here, "--json")

@@ -377,17 +377,6 @@ def test_verify_says_how_many_faults_it_does_not_name(new_warc, tmp_path):
     assert done.stderr.splitlines()[-1] == "and 21 more"
 
 
-def test_verify_finds_a_payload_that_is_gone(before, tmp_path):
-    out = tmp_path / "after"
-    run("dedupe", before, "-o", out)
-    (out / "one.warc.gz").unlink()
-
-    proof = run("verify", before, out, code=ExitCode.FAULTY)
-
-    assert proof["faults"] == 3 + 3  # records of the file, and revisits of them
-    assert any("a revisit of nothing" in fault for fault in proof["named"])
-
-
 def test_verify_names_a_record_that_was_not_there_before(before, tmp_path):
     after = tmp_path / "after"
     shutil.copytree(before, after)

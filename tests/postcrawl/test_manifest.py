@@ -101,18 +101,6 @@ def test_all_versions_are_read(new_warc, tmp_path, version):
     assert row["payload_digest"] == f"sha256:{hashlib.sha256(PAGE).hexdigest()}"
 
 
-@pytest.mark.parametrize("algorithm", ["md5", "sha1", "sha256", "sha512", "blake3"])
-def test_every_digest(before, tmp_path, algorithm):
-    from frontier.dedupe.digest import hashing
-
-    manifest(before, "-o", tmp_path / "m", "--digest", algorithm)
-
-    computed = hashing(algorithm)
-    computed.update(PAGE)
-    digests = [row["payload_digest"] for row in rows(tmp_path / "m")]
-    assert digests.count(f"{algorithm}:{computed.hexdigest()}") == 3
-
-
 def test_directories_are_looked_through(before, tmp_path):
     deep = before / "2019" / "may"
     deep.mkdir(parents=True)
