@@ -6,6 +6,7 @@ import os
 import zipfile
 
 from frontier.collection.import_ import Import, ImportConfig
+from frontier.collection.rounds import Committer
 from frontier.collection.sources import sources
 from frontier.dedupe.digest_index import decode
 from frontier.store.client import BlockingStore, Call
@@ -88,6 +89,9 @@ class Index:
                 broken=run.broken,
             )
         return run.run(found, removal=removal)
+
+    def committer(self, crawl_id="a", **options):
+        return Committer(self.store, self.keys, crawl_id, **options)
 
     def hash(self, key):
         found = self("HGETALL", key)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from frontier.collection.rounds import CHUNK, Collection, Committer
+from frontier.collection.rounds import CHUNK, Collection
 from frontier.dedupe.digest_index import Entry
 from frontier.errors import NotUncommitted
 from frontier.store.client import Call
@@ -31,8 +31,8 @@ def crawled(index, crawl_id, numbers):
 def test_a_commit_offers_everything_and_counts_once(index):
     crawled(index, "a", range(CHUNK * 2 + 5))
 
-    done = Committer(index.store, index.keys, "a").finish()
-    again = Committer(index.store, index.keys, "a").finish()
+    done = index.committer().finish()
+    again = index.committer().finish()
 
     assert (done.digests, done.added, done.first) == (2005, 2005, True)
     assert (again.added, again.first) == (0, False)
@@ -49,7 +49,7 @@ def test_a_commit_offers_everything_and_counts_once(index):
 def test_digests_added_after_a_commit_are_offered_and_summed_once(index):
     """It was frozen, or the crawl was committed by hand while it ran."""
     crawl = crawled(index, "a", range(5))
-    Committer(index.store, index.keys, "a").finish()
+    index.committer().finish()
     crawl.add([Entry(digest(9), DATE, "http://a/9", 100)])
     crawl.count(4, 1, 50)
     again = crawl.commit()
@@ -64,8 +64,8 @@ def test_digests_added_after_a_commit_are_offered_and_summed_once(index):
 def test_a_crawl_that_has_stored_nothing_is_committed(index):
     Collection(index.store, index.name, "a", revisits=True).begin()
 
-    assert Committer(index.store, index.keys, "a").finish().first
-    assert not Committer(index.store, index.keys, "a").finish().first
+    assert index.committer().finish().first
+    assert not index.committer().finish().first
 
     assert index.members(index.keys.committed) == {"a"}
     assert index.members(index.keys.uncommitted) == set()
@@ -74,11 +74,11 @@ def test_a_crawl_that_has_stored_nothing_is_committed(index):
 def test_a_canceled_crawl_leaves_nothing(index):
     crawled(index, "a", [1, 2])
 
-    assert Committer(index.store, index.keys, "a").cancel(running=False)
+    assert index.committer().cancel(running=False)
 
     assert index.everything() == {}
     with pytest.raises(NotUncommitted):
-        Committer(index.store, index.keys, "a").cancel(running=False)
+        index.committer().cancel(running=False)
 
 
 def test_the_commands(index, unique):

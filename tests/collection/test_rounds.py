@@ -10,7 +10,6 @@ from frontier.collection.rounds import (
     CHUNK,
     Collection,
     Committed,
-    Committer,
     Hold,
     has_rounds,
 )
@@ -52,7 +51,7 @@ def known(node, numbers):
 
 
 def round_now(index, crawl_id="a"):
-    return Committer(index.store, index.keys, crawl_id).commit()
+    return index.committer(crawl_id).commit()
 
 
 def view(index, crawl_id="a"):
@@ -174,7 +173,7 @@ def test_round_of_a_dead_committer_is_completed_by_another(index, monkeypatch):
     node, other = entered(index), entered(index, "b")
     add(node, range(3 * CHUNK))
     with pytest.raises(Died):
-        Committer(index.store, index.keys, "a", stop_after(1)).commit()
+        index.committer(progress=stop_after(1)).commit()
     add(node, [-1])
     part = known(other, range(3 * CHUNK))
 
@@ -198,7 +197,7 @@ def test_a_committer_that_was_frozen_does_nothing_when_it_wakes_up(index):
             index("DEL", index.keys.committer)
             Hold(index.store, index.keys).__enter__()
 
-    frozen = Committer(index.store, index.keys, "a", freeze)
+    frozen = index.committer(progress=freeze)
 
     assert frozen.commit() == "held"
     before = index.everything("frontier:committer")
@@ -215,7 +214,7 @@ def test_a_cancel_removes_what_no_round_has_committed_and_nothing_else(index):
     add(node, [3, 4])
     node.count(2, 1, 5)
 
-    assert not Committer(index.store, index.keys, "a").cancel(running=True)
+    assert not index.committer().cancel(running=True)
     assert view(index).state == "canceled"
     assert round_now(index) == "canceled"
     assert known(node, [3]) == {3: "a"}  # its nodes go on
@@ -231,11 +230,11 @@ def test_a_cancel_in_the_midst_of_a_round_leaves_no_digest_that_leads_nowhere(in
     add(node, range(3 * CHUNK))
     add(node, [-1])
     with pytest.raises(Died):
-        Committer(index.store, index.keys, "a", stop_after(1)).commit()
+        index.committer(progress=stop_after(1)).commit()
     add(node, [-2])
     moved = known(other, range(-2, 3 * CHUNK))
 
-    assert Committer(index.store, index.keys, "a").cancel(running=False)
+    assert index.committer().cancel(running=False)
 
     assert known(other, range(-2, 3 * CHUNK)) == moved
     assert sound(index)
@@ -248,11 +247,11 @@ def test_an_order_to_cancel_stops_a_round_that_is_under_way(index):
     add(node, range(3 * CHUNK))
 
     def order(moved):
-        Committer(index.store, index.keys, "a").cancel(running=True)
+        index.committer().cancel(running=True)
 
-    assert Committer(index.store, index.keys, "a", order).commit() == "canceled"
+    assert index.committer(progress=order).commit() == "canceled"
     with pytest.raises(CrawlCanceled):
-        Committer(index.store, index.keys, "a").finish()
+        index.committer().finish()
     assert sound(index)
 
 
@@ -275,7 +274,7 @@ def test_an_entry_by_url_counts_with_its_round(index):
     round_now(index)
     assert other.lookup([second])[second].crawl_id == "a"
     one.add(entries([3], url_key=third))
-    Committer(index.store, index.keys, "a").cancel(running=False)
+    index.committer().cancel(running=False)
 
     assert matched("c").lookup([first, second, third]).keys() == {first, second}
     index("SREM", index.keys.committed, "a")  # as a purge does, while another runs

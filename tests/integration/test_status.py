@@ -1,7 +1,5 @@
 """What is seen of a real crawl, while it runs and when it has ended."""
 
-import json
-
 from conftest import SHORT, after, until
 
 from frontier.status.document import watch_document
@@ -9,11 +7,6 @@ from frontier.status.watch import Watch
 from tests.json_schema import check
 
 BOTH = ("node-1", "node-2")
-
-
-def told(cluster, *words):
-    done = cluster.do("crawl", *words, "--json")
-    return json.loads(done.stdout)
 
 
 def has_reports(seen):
@@ -34,8 +27,8 @@ def test_status_and_watch_describe_a_crawl_while_it_runs_and_when_ended(serve, c
     first = watch.look()
     seen = until(lambda: has_reports(watch.look()), "reports")
 
-    check("crawl", told(cluster, "status"))
-    check("crawls", told(cluster, "list"))
+    check("crawl", cluster.shown("crawl", "status"))
+    check("crawls", cluster.shown("crawl", "list"))
     check("watched", watch_document(seen))
     assert set(BOTH) <= set(seen.holders) <= {*BOTH, ""}
     assert first.epoch == seen.epoch > 0
@@ -52,7 +45,7 @@ def test_status_and_watch_describe_a_crawl_while_it_runs_and_when_ended(serve, c
     server.go_on()
     cluster.finish("node-2")
     last = Watch(cluster.store, "frontier", "site-1").look()
-    check("crawl", told(cluster, "status"))
+    check("crawl", cluster.shown("crawl", "status"))
     check("watched", watch_document(last))
     log = {(event.node_id, event.what) for event in last.membership}
     assert log >= {("node-1", "joined"), ("node-1", "died"), ("node-2", "left")}
