@@ -49,8 +49,10 @@ test: .venv/.installed-dev
 test-store: .venv/.installed-dev
 	$(PYTEST) -m "store and not chaos and not bench and not compat and not long"
 
-# The store's contract, and whole crawls in which nodes are killed and the store is lost.
+# The store's contract, commands that end, pause, list and delete a crawl, and whole
+# crawls in which nodes are killed and the store is lost.
 STORE_TESTS = tests/queue tests/cluster tests/seen tests/store tests/collection \
+  tests/cli/test_crawl_end.py \
   $(addprefix tests/integration/,test_kill.py test_local.py \
   test_rebuild.py test_collection.py test_archive.py)
 
