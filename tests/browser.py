@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.foreign import lacks
+
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (
     "--no-sandbox",
@@ -30,9 +32,7 @@ def chromium():
     Of one module: while Playwright runs, so does its event loop, and no other can.
     """
     if not CHROMIUM.exists():
-        if os.environ.get("TEST_SERVERS") == "all":
-            pytest.fail("there is no chromium here, but TEST_SERVERS is 'all'")
-        pytest.skip("Debian's chromium is not there")
+        lacks("chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -32,6 +32,7 @@ from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 from tests import foreign
 from tests.browser import chromium, shots, tab  # noqa: F401
 from tests.chaos.wire import Wire
+from tests.foreign import lacks
 from tests.postgres import own_postgres, postgres, shared_postgres  # noqa: F401
 from tests.topologies import ClusterServers, SentinelServers, UnixServer
 
@@ -179,9 +180,7 @@ def binary_of(name):
     """The server *name*; without it a laptop skips and CI fails."""
     found = BINARIES[name]()
     if found is None:
-        if os.environ.get("TEST_SERVERS") == "all":
-            pytest.fail(f"there is no {name} here, but TEST_SERVERS is 'all'")
-        pytest.skip(f"there is no {name} here")
+        lacks(name)
     return str(found)
 
 

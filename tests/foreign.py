@@ -71,6 +71,13 @@ REQUIRE = (
 PLACE = Path(__file__).parents[1] / ".venv" / "foreign"
 
 
+def lacks(what):
+    """Skip the test that needs *what*; where all servers have to be, fail it."""
+    if os.environ.get("TEST_SERVERS") == "all":
+        pytest.fail(f"there is no {what} here, but TEST_SERVERS is 'all'")
+    pytest.skip(f"there is no {what} here")
+
+
 def missing(what):
     """Skip the test that needs *what*; in CI, fail it."""
     if os.environ.get("CI") == "true":

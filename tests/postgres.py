@@ -5,7 +5,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,18 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.foreign import lacks
 from tests.harness.commands import output_of
+from tests.topologies import free_ports
 
 DEADLINE = 120.0
 PASSWORD = "s3cret/@:?pw"
 QUOTED = "s3cret%2F%40%3A%3Fpw"
-
-
-def missing(what):
-    """A laptop skips, CI fails."""
-    if os.environ.get("TEST_SERVERS") == "all":
-        pytest.fail(f"there is no {what} here, but TEST_SERVERS is 'all'")
-    pytest.skip(f"there is no {what} here")
 
 
 def binaries():
@@ -34,7 +28,7 @@ def binaries():
     if found:
         return Path(found).parent
     debians = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return debians[-1].parent if debians else missing("PostgreSQL")
+    return debians[-1].parent if debians else lacks("PostgreSQL")
 
 
 def other_user():
@@ -74,8 +68,7 @@ class Postgres:
             "--locale=C",
             "--no-sync",
         )
-        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
-            self.port = free.getsockname()[1]
+        (self.port,) = free_ports(1)
         self._process = None
 
     def _run(self, command, *arguments):
@@ -152,7 +145,7 @@ class Fresh:
 def started():
     """A server of its own, while this lasts."""
     if find_spec("psycopg") is None:
-        missing("psycopg")
+        lacks("psycopg")
     server = Postgres()
     try:
         server.start()

@@ -2,36 +2,20 @@
 
 import contextlib
 import json
-import os
 import shutil
 import signal
-import socket
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 
-import pytest
-
-DEADLINE = 240.0
-TRIES = 5
-"""Ports that are tried: another process may take one that was free."""
+from tests.foreign import lacks
+from tests.topologies import DEADLINE, free_ports, until
 
 
 def program(name):
     """The path of a program; without it a laptop skips and CI fails."""
-    found = shutil.which(name)
-    if found:
-        return found
-    if os.environ.get("TEST_SERVERS") == "all":
-        pytest.fail(f"there is no {name} here, but TEST_SERVERS is 'all'")
-    pytest.skip(f"there is no {name} here")
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
+    return shutil.which(name) or lacks(name)
 
 
 class Prometheus:
@@ -42,15 +26,8 @@ class Prometheus:
         self._process = None
 
     def start(self):
-        for _ in range(TRIES):
-            self.url = f"http://127.0.0.1:{free_port()}"
-            self._run()
-            if self._is_ready():
-                return
-        log = (self._directory / "prometheus.log").read_text()
-        raise AssertionError(f"prometheus does not start: {log[-2000:]}")
-
-    def _run(self):
+        (port,) = free_ports(1)
+        self.url = f"http://127.0.0.1:{port}"
         words = [
             program("prometheus"),
             f"--config.file={self._directory / 'prometheus.yml'}",
@@ -59,14 +36,13 @@ class Prometheus:
         ]
         with (self._directory / "prometheus.log").open("ab") as log:
             self._process = subprocess.Popen(words, stdout=log, stderr=log)
+        until(self._is_ready, "prometheus is ready")
 
     def _is_ready(self):
-        limit = time.monotonic() + DEADLINE
-        while self._process.poll() is None:
-            assert time.monotonic() < limit, "prometheus is not ready"
-            with contextlib.suppress(OSError), self._open("/-/ready"):
-                return True
-            time.sleep(0.02)
+        log = (self._directory / "prometheus.log").read_text()
+        assert self._process.poll() is None, log[-2000:]
+        with contextlib.suppress(OSError), self._open("/-/ready"):
+            return True
         return False
 
     def _open(self, path, **query):

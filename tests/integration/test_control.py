@@ -66,7 +66,7 @@ def test_exclusion_delay_and_pause_hold_for_nodes_that_join_later(serve, cluster
     assert "nothing is excluded" in cluster.ask("crawl", "exclude").stdout
     delay = ("crawl", "set", "DOWNLOAD_DELAY=0.5", "--host", slow)
     excluded, *told = (
-        json.loads(cluster.ask(*words, "--json").stdout)
+        cluster.shown(*words)
         for words in (
             ("crawl", "exclude", host, "--yes"),
             delay,
@@ -135,8 +135,7 @@ def test_exclusion_delay_and_pause_hold_for_nodes_that_join_later(serve, cluster
     assert seen.queue.pushed == seen.queue.acked + seen.queue.skipped
     assert seen.totals.excluded + seen.totals.refused > 0
     assert seen.totals.errors == 0
-    status = cluster.ask("crawl", "status", "--log", "--json").stdout
-    entries = json.loads(status)["entries"]
+    entries = cluster.shown("crawl", "status", "--log")["entries"]
     assert all("@" in entry["who"] for entry in entries)
     verbs = ["excluded", "skipped", "set", *2 * ["paused", "resumed"], "unset"]
     assert [entry["verb"] for entry in entries] == verbs

@@ -96,8 +96,8 @@ def test_a_damaged_key_stops_all_nodes_and_the_crawl_is_whole_after_its_repair(
     start(*nodes)
 
     cluster.finish(*nodes)
-    seen = cluster.ask("crawl", "status", "--crawl", "site-1", "--json")
-    assert json.loads(seen.stdout)["queue"]["dead"] == 0  # a page is not to blame
+    seen = cluster.shown("crawl", "status", "--crawl", "site-1")
+    assert seen["queue"]["dead"] == 0  # a page is not to blame
     assert site.requests().missing(site.expected) == set()
 
 

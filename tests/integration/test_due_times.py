@@ -176,10 +176,8 @@ def test_waiting_requests_are_shown_and_survive_a_lost_store(
     assert cluster.nodes["node-1"].poll() is None
     cluster.kill("node-1")
     cluster.lose_store()
-    done = cluster.do(
-        "crawl", "rebuild", "--json", "--crawl=due-1", f"--journal={journal}"
-    )
-    assert json.loads(done.stdout)["waiting"] == 16
+    made = cluster.shown("crawl", "rebuild", "--crawl=due-1", f"--journal={journal}")
+    assert made["waiting"] == 16
     crawl.start("node-2")
 
     cluster.finish("node-2")

@@ -1,7 +1,6 @@
 """How far a round goes from a feed, and what a feed's server may say."""
 
 import contextlib
-import json
 from collections import Counter
 
 import pytest
@@ -106,6 +105,5 @@ def test_a_round_goes_one_hop_one_redirect_and_two_embeds(cluster, feeds, past):
     assert feeds.sent["/busy", 503] == feeds.sent["/busy", 200] == 1
     until(lambda: past() > number, "rounds that go on")
 
-    done = cluster.ask("feeds", "status", "--json")
-    (site,) = json.loads(done.stdout)["sites"]
+    (site,) = cluster.shown("feeds", "status")["sites"]
     assert site["feeds"][0]["etag"] == '"4"'

