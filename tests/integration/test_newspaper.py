@@ -128,7 +128,7 @@ def feeds_of(*sites):
     return [n for site in sites for n in range(10 * site, 10 * site + 10)]
 
 
-@pytest.mark.parametrize("kind", ["toml", "sql"])
+@pytest.mark.parametrize("kind", ["toml", pytest.param("sql", marks=pytest.mark.long)])
 def test_a_newspaper_is_followed_through_all_of_it(cluster, tmp_path, kind):
     paper = Paper()
     configuration = Configuration(kind, tmp_path, paper)
