@@ -88,17 +88,12 @@ def test_wrong_output_fails_and_names_the_line(page, tmp_path, lines):
         page(block(*lines)).run(tmp_path)
 
 
-@pytest.mark.parametrize("said", ["10 lost", "0.5 lost", "no lost"])
-def test_zero_matches_only_zero_where_figures_vary(page, tmp_path, said):
-    with pytest.raises(PageFailed):
-        page(block(f"$ echo {said}", "0 lost", how="<!-- figures vary -->")).run(
-            tmp_path
-        )
-
-
 @pytest.mark.parametrize(
     ("shown", "said"),
     [
+        ("0 lost", "10 lost"),
+        ("0 lost", "0.5 lost"),
+        ("0 lost", "no lost"),
         ("388 pages", "0 pages"),
         ("3.9 pages/s", "0.0 pages/s"),
         ("1,234 pages", "0 pages"),
@@ -107,7 +102,9 @@ def test_zero_matches_only_zero_where_figures_vary(page, tmp_path, said):
         ("at 11:00", "at 1,100"),
     ],
 )
-def test_varying_figures_match_neither_zero_nor_a_time(page, tmp_path, shown, said):
+def test_where_figures_vary_zero_matches_only_zero_and_a_time_a_time(
+    page, tmp_path, shown, said
+):
     with pytest.raises(PageFailed):
         page(block(f"$ echo {said}", shown, how="<!-- figures vary -->")).run(tmp_path)
 

@@ -9,7 +9,6 @@ from frontier.errors import ConfigurationError
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer, close, listen
 from frontier.testing.site import Site
-from tests.chaos.oracle import overlaps
 from tests.topologies import free_ports
 
 SMALL = {"urls": 60, "hosts": 2, "calendar_months": 0, "slow_seconds": 0.0}
@@ -165,37 +164,6 @@ def test_server_logs_requests_cut_by_its_stop(tmp_path):
     assert sum(log.fetched().values()) == 1
     assert log.fetched().keys() == {server.seeds[1]}
     assert log.aborted().keys() <= {server.seeds[0] + "about"}
-
-
-def test_requests_one_after_the_other_do_not_overlap(tmp_path):
-    log = tmp_path / "requests.jsonl"
-    with SiteServer(Site(), log=log) as server:
-        connections = [http.client.HTTPConnection(server.hosts[0]) for _ in "ab"]
-        for _ in range(50):
-            for node, connection in zip("ab", connections, strict=True):
-                connection.request("GET", "/hub", headers={"X-Frontier-Node": node})
-                connection.getresponse().read()
-        for connection in connections:
-            connection.close()
-    found = RequestLog.read(log)
-
-    assert len(found.entries) == 100
-    assert overlaps(found) == []
-
-
-def test_requests_at_the_same_time_overlap(tmp_path):
-    log = tmp_path / "requests.jsonl"
-    with SiteServer(Site(**SMALL), log=log, delay=3600) as server:
-        connections = [http.client.HTTPConnection(server.hosts[0]) for _ in "ab"]
-        for node, connection in zip("ab", connections, strict=True):
-            connection.request("GET", "/", headers={"X-Frontier-Node": node})
-        wait_for(lambda: server.waiting["a"] and server.waiting["b"])
-        server.delay = 0
-        for connection in connections:
-            connection.getresponse().read()
-            connection.close()
-
-    assert len(overlaps(RequestLog.read(log))) == 1
 
 
 def test_server_reuses_the_port_of_the_previous_one():
