@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import json
 import os
 import pty
 import sys
@@ -44,6 +45,12 @@ def frontier(tmp_path, environment):
         )
 
     return run
+
+
+@pytest.fixture
+def shown(frontier):
+    """What ``frontier`` with arguments shows as JSON."""
+    return lambda *arguments: json.loads(frontier(*arguments, "--json").stdout)
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
-import json
-
 SESSION = "0123456789abcdef0123456789abcdef"
 
 
-def test_a_url_is_explained_step_by_step(frontier):
+def test_a_url_is_explained_step_by_step(frontier, shown):
     url = f"http://www.Example.com/A?PHPSESSID={SESSION}&x=1"
-    done = frontier("canon", "explain", url, "--json")
+    said = shown("canon", "explain", url)
 
-    said = json.loads(done.stdout)
     assert said["seen_key"] == "http://example.com/a?x=1"
     assert said["surt"] == "com,example)/a?x=1"
     assert said["queue_key"] == "example.com"
@@ -18,13 +15,11 @@ def test_a_url_is_explained_step_by_step(frontier):
     assert [line.split()[0] for line in lines[1 : 1 + len(names)]] == names
 
 
-def test_rules_of_a_file_are_explained_too(frontier, tmp_path):
+def test_rules_of_a_file_are_explained_too(shown, tmp_path):
     text = 'name = "ours"\nbase = "surt"\n[[rule]]\nstrip = "visit=[0-9]+"\n'
     (tmp_path / "ours.toml").write_text(text)
     url = "http://www.a.example/?visit=7"
-    said = json.loads(
-        frontier("canon", "explain", url, "--rules", "ours.toml", "--json").stdout
-    )
+    said = shown("canon", "explain", url, "--rules", "ours.toml")
 
     names = [step["step"] for step in said["steps"]]
     assert names == ["rule 1, strip", "commons.key"]

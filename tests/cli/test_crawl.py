@@ -82,7 +82,9 @@ def test_files_that_settings_name_are_where_the_user_is(frontier, tmp_path, site
     assert "recrawl.toml:2: a rule has no 'schedul'; did you" in one_line(done)
 
 
-def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, site):
+def test_an_interrupted_crawl_goes_on_when_it_is_run_again(
+    frontier, shown, tmp_path, site
+):
     """By a node that takes over the work of one that is killed."""
     (tmp_path / "seeds.txt").write_text("\n".join([*site.seeds, "not a URL"]))
     site.delay, site.host_delays[1] = 0.2, HELD
@@ -99,8 +101,7 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     assert "seeds.txt:3" in err
     assert "crawl site-1, spider site, 2 nodes; their logs are in " in err
     assert "interrupted" in err
-    interrupted = json.loads(frontier("crawl", "status", "--json").stdout)
-    assert interrupted["state"] == "open"
+    assert shown("crawl", "status")["state"] == "open"
 
     site.host_delays[1] = HELD
     with subprocess.Popen(command, cwd=tmp_path, **streams) as process:
@@ -115,7 +116,7 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     assert "\n  20" not in err  # no last line of the log of a node that was killed
     assert "is complete: other nodes took over the work of node-4" in err
     assert "Crawl site-1, spider site: finished" in out
-    seen = json.loads(frontier("crawl", "status", "--json").stdout)
+    seen = shown("crawl", "status")
     names = ["node-1", "node-2", "node-3", "node-4"]
     assert [node["node_id"] for node in seen["nodes"]] == names
     assert seen["queue"]["acked"] == seen["queue"]["pushed"]
@@ -128,7 +129,7 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     done = frontier("crawl", "end", "--crawl", "site-1", "--remove-frontier", "--yes")
     assert done.returncode == 0, done.stderr
     assert "had ended before" in done.stdout
-    removed = json.loads(frontier("crawl", "status", "--json").stdout)
+    removed = shown("crawl", "status")
     assert removed["removed_ms"]
     assert removed["queue"]["acked"] == seen["queue"]["acked"]
     assert removed["queue"]["seen"] == 0
@@ -153,7 +154,9 @@ def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
     assert "many" in done.stderr
 
 
-def test_nodes_of_a_closed_terminal_finish_what_is_in_flight(frontier, tmp_path, site):
+def test_nodes_of_a_closed_terminal_finish_what_is_in_flight(
+    frontier, shown, tmp_path, site
+):
     site.delay, site.host_delays[1] = 0.2, HELD
     (tmp_path / "seeds.txt").write_text("\n".join(site.seeds))
     # Else what nohup ignores would be ignored here, too.
@@ -161,7 +164,7 @@ def test_nodes_of_a_closed_terminal_finish_what_is_in_flight(frontier, tmp_path,
     command += ["crawl", "run", "--seeds", "seeds.txt"]
 
     def states():
-        seen = json.loads(frontier("crawl", "status", "--json").stdout)
+        seen = shown("crawl", "status")
         return {node["state"] for node in seen["nodes"]}
 
     ours, theirs = pty.openpty()

@@ -1,4 +1,3 @@
-import json
 import re
 
 import pytest
@@ -13,7 +12,7 @@ def figures(done):
     return [int(number.replace(",", "")) for number in found.groups()]
 
 
-def test_a_second_demo_reports_mostly_revisits(frontier, tmp_path):
+def test_a_second_demo_reports_mostly_revisits(frontier, shown, tmp_path):
     # Slow enough for the second node to arrive before the first has all of it: the
     # site has a chain of 19 pages.
     arguments = ["--urls", "150", "--hosts", "5", "--delay", "0.25"]
@@ -33,8 +32,7 @@ def test_a_second_demo_reports_mostly_revisits(frontier, tmp_path):
     originals, revisits = figures(second)
     assert revisits > 9 * originals
 
-    status = frontier("crawl", "status", "--json")
-    seen = json.loads(status.stdout)
+    seen = shown("crawl", "status")
     assert seen["crawl_id"] == "demo-2"
     assert seen["state"] == "finished"
     assert seen["totals"]["archive"]["revisits"] == revisits
@@ -46,11 +44,9 @@ def test_a_second_demo_reports_mostly_revisits(frontier, tmp_path):
 
     rows = frontier("crawl", "list").stdout.splitlines()
     assert [row.split()[-1] for row in rows] == ["nodes", "-", "-"]
-    listed = json.loads(frontier("crawl", "list", "--json").stdout)
+    listed = shown("crawl", "list")
     assert [crawl["crawl_id"] for crawl in listed["crawls"]] == ["demo-2", "demo-1"]
-    nodes = json.loads(
-        frontier("crawl", "status", "--nodes", "--crawl", "demo-1", "--json").stdout
-    )
+    nodes = shown("crawl", "status", "--nodes", "--crawl", "demo-1")
     assert [node["state"] for node in nodes["nodes"]] == ["left", "left"]
     assert not server_in(tmp_path / ".frontier").running
 
