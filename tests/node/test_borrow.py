@@ -132,6 +132,23 @@ async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_pu
         assert verdict == "s", "it is seen for good"
 
 
+async def test_a_page_is_done_without_what_it_adopted_for_a_host_over_its_quota(
+    pair, until, new_push
+):
+    a, _ = await pair()
+    a.hosts.change_quotas(1, 0)
+    first, second = own(a)[:2]
+    await a.push(second, new_push(b"only", "c.example"))
+    await a.ready.load([second])
+    only = await until(a.inbox.take, "the only page")
+    a.hosts.add(only, 1, 0)
+    a.acks.complete(only)
+    await kept(a, first, until, new_push, second)
+
+    await until(lambda: not a.deliveries.kept, "that nothing is left")
+    assert await is_acked(a, first)
+
+
 async def test_adopted_request_not_sent_waits_on_its_node_again(pair, until, new_push):
     a, _ = await pair()
     first, second = own(a)[:2]
