@@ -15,7 +15,7 @@ The primary that Sentinel names: how it is reached, and how it is left.
 A connection is made to whatever server the sentinels name then, and stays there. That
 is not enough once they name another: a primary that hangs does not end its connections,
 and one that an operator's command has replaced (``SENTINEL FAILOVER``) takes writes for
-ten more seconds, which are lost. So somebody has to ask again (`Watch`).
+ten more seconds, which are lost. So somebody has to ask again (`Store.watch`).
 """
 
 from __future__ import annotations
@@ -260,27 +260,6 @@ def primary_of(
 
 def _least(given: float | None, most: float) -> float:
     return most if given is None else min(given, most)
-
-
-class Watch:
-    """Finds out that the primary of an asynchronous *client* was replaced."""
-
-    def __init__(self, client: Any) -> None:
-        self._pool = client.connection_pool
-        self._primary: Any = None
-
-    async def leave_replaced(self) -> bool:
-        """End the connections to servers other than the one that the sentinels name.
-
-        Return whether they name another one than before.
-        """
-        try:
-            named = await self._pool.get_master_address()
-        except (redis.exceptions.RedisError, OSError):
-            return False  # no sentinel answers, or none has a primary just now
-        leave_others(self._pool, named)
-        before, self._primary = self._primary, named
-        return before not in (None, named)
 
 
 def leave_others(pool: Any, named: tuple[str, int]) -> None:

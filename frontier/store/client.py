@@ -50,7 +50,6 @@ from frontier.store.address import (
     SENTINEL,
     Address,
     Server,
-    Watch,
     address_of,
     given,
     leave_others,
@@ -237,10 +236,14 @@ class Store:
         """
         if not self._servers.has_sentinel:
             return
-        watch = Watch(self._servers.client(HERE))
+        pool, primary = self._servers.client(HERE).connection_pool, None
         while True:
-            if await watch.leave_replaced():
-                on_replaced()
+            # No sentinel may answer, or none have a primary just now.
+            with contextlib.suppress(redis.exceptions.RedisError, OSError):
+                before, primary = primary, await pool.get_master_address()
+                leave_others(pool, primary)
+                if before not in (None, primary):
+                    on_replaced()
             await asyncio.sleep(interval)
 
     async def pulse(

@@ -9,7 +9,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.store.address import Watch, address_of
+from frontier.store.address import address_of, leave_others
 from frontier.store.client import (
     CHANGED,
     HERE,
@@ -447,9 +447,9 @@ async def test_stale_connection_is_dropped_after_a_sentinel_failover(connect, st
     await asyncio.to_thread(until, begun, "the order")
     await asyncio.to_thread(until, lambda: servers.primary_port() == new, "a failover")
 
-    await client.connection_pool.get_master_address()  # as any new connection does
+    named = await client.connection_pool.get_master_address()  # as any connection does
     await client.connection_pool.release(stale)
-    await Watch(client).leave_replaced()
+    leave_others(client.connection_pool, named)
 
     port = Call.command("CONFIG", "GET", "port")
     found = await asyncio.gather(*(store.call(port) for _ in range(4)))
