@@ -23,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
+from frontier.cluster.crawls import LIMIT
 from frontier.errors import (
     CrawlLost,
     FrontierError,
@@ -302,11 +303,27 @@ class Leaving:
             return
         if gone.left or gone.state not in crawls.ENDED:
             return
+        if gone.state == LIMIT:
+            await self._tell_unfetched()
         for conclude in self._node.parts.each(Part.conclude):
             if not await conclude(gone.state):
                 self._node.end(UNDONE)
         if not self._config.keep_frontier:
             await self._remove_frontier()
+
+    async def _tell_unfetched(self) -> None:
+        """Say how much was queued when the crawl ended before its queue did."""
+        try:
+            left = await self._node.end_of_crawl.left()
+        except FrontierError as error:
+            logger.warning("how much was left in the queue is unknown: %s", error)
+            return
+        if left:
+            logger.info(
+                "%d queued requests of %s are not fetched, as the crawl has ended",
+                left,
+                self._keys.crawl_id,
+            )
 
     def _undone(self, message: str, *arguments: object) -> None:
         """Log what of the crawl's end is not done, and have the exit code say so."""

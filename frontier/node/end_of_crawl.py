@@ -173,6 +173,13 @@ class EndOfCrawl:
             return False
         return await self._finish() is True
 
+    async def left(self) -> int:
+        """How many requests are queued, or under way."""
+        run, partitions, count = self._node.run, self._node.config.partitions, 0
+        async for _, scan in scans(run, self._keys, partitions):
+            count += scan.ready + scan.waiting + scan.reserved
+        return count
+
     async def _scan(self) -> int | None:
         """How many URLs were ever queued; ``None`` if some are not done."""
         total, later, open_, next_due = 0, 0, False, math.inf

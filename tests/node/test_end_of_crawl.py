@@ -164,6 +164,14 @@ async def test_not_while_a_node_is_busy(idle_node, db, crawl, until):
     await node.finished.wait()
 
 
+async def test_requests_that_are_left_are_ready_waiting_or_reserved(parts, db, crawl):
+    keys = crawl.partition(1)
+    db("HSET", keys.counts, "ready", 2, "waiting", 3)
+    db("HSET", keys.reserved, 1, b"5\n0:a.example\n0url")
+
+    assert await parts().end_of_crawl.left() == 6
+
+
 async def test_first_fetched_page_is_stored_once_and_again_after_a_failover(
     parts, db, crawl
 ):
