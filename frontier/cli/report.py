@@ -131,7 +131,7 @@ def alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
 def said(rows: Iterable[Row]) -> Rows:
     """*rows* as `facts` takes them."""
     return [
-        (row.name, ": ".join(filter(None, (row.note, row.text, row.command))))
+        (row.name, ": ".join(filter(None, (row.text, row.note, row.command))))
         for row in rows
     ]
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from frontier.dashboard.ring_picture import COLOURS, NOBODY, cells, held_by, ranges
 from frontier.status import text
-from frontier.status.sections import BAD, ON_THE_MAP, Alert, alerts, sections, tiles
+from frontier.status.sections import BAD, ON_THE_MAP, Alert, alerts, sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +71,7 @@ class Pages:
             "lasted": text.duration(crawl.seconds),
             "counts": Counter(states.values()),
             "alerts": [Alert(BAD, alone)] * bool(error) + [*alerts(seen, _when)],
-            "tiles": tiles(seen),
+            "tiles": [one for one in made["progress"].rows if one.share is None],
             "limits": [one for one in made["progress"].rows if one.share is not None],
         }
         classes = {

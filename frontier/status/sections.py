@@ -149,47 +149,30 @@ def one_line(crawl: CrawlSnapshot) -> str:
     return ", ".join(parts)
 
 
-def tiles(watched: Watched) -> Iterator[Row]:
-    """How the crawl is doing, in a few numbers: the text of each row is one."""
+def progress(watched: Watched) -> Iterator[Row]:
+    """How far the crawl is, and how long it will go on: numbers, then limits."""
     crawl, totals, queue = watched.crawl, watched.crawl.totals, watched.crawl.queue
     is_open = crawl.state == "open"
-    mean, errors = f"{rate(totals.rate)}/s from its start", totals.lately.errors
-    now = rate(totals.lately.pages if is_open else totals.rate)
-    note = f"in a minute; {mean}" if is_open else "from its start to its end"
-    yield Row("Pages per second", now, note=note)
-    codes = ", ".join(_statuses(totals)[:FEW])
-    items = counted(totals.items, "item") if totals.items else ""
-    note = "; ".join(filter(None, (size(totals.bytes), items, codes)))
-    yield Row("Pages", f"{totals.pages:,}", note=note)
-    note = f"{queue.reserved:,} reserved, {queue.acked:,} done"
-    yield Row("Queue", f"{queue.ready:,}", note=note)
+    now, note = totals.rate, "from its start to its end"
+    if is_open:
+        now = totals.lately.pages
+        note = f"in a minute; {rate(totals.rate)}/s from its start"
+    yield Row("Pages per second", rate(now), note=note)
+    yield Row("Pages", f"{totals.pages:,}", note=size(totals.bytes))
+    if totals.items:
+        yield Row("Items", f"{totals.items:,}")
+    yield Row("Ready", f"{queue.ready:,}", note=f"{queue.reserved:,} reserved")
     new, known = found(totals)
     note = f"{new:,} new, {known:,} seen ({percent(known, new + known)})"
     yield Row("URLs found", f"{new + known:,}", note=note)
-    note = f"{percent(totals.errors, totals.requests)} of requests"
-    if errors and is_open:
-        note += f", {rate(errors)}/s"
-    yield Row("Errors", f"{totals.errors:,}", None, BAD if errors else "", note)
-    left = watched.time_left
-    value = "-" if left.seconds is None else duration(left.seconds)
-    yield Row("Time left", value, note=left.basis)
-
-
-def progress(watched: Watched) -> Iterator[Row]:
-    """How far the crawl is, and how long it will go on."""
-    crawl, totals = watched.crawl, watched.crawl.totals
-    lately = totals.lately_seconds and crawl.state == "open"
-    pace = totals.lately.pages if lately else totals.rate
-    span = "in a minute" if lately else "from its start"
-    text = f"{totals.pages:,}, {size(totals.bytes)}, {rate(pace)} pages/s {span}"
-    yield Row("Pages", text)
-    if totals.items:
-        yield Row("Items", f"{totals.items:,}")
-    if crawl.state == "open":
+    note, errors = f"{percent(totals.errors, totals.requests)} of requests", ""
+    if totals.lately.errors and is_open:
+        errors, note = BAD, f"{note}, {rate(totals.lately.errors)}/s"
+    yield Row("Errors", f"{totals.errors:,}", None, errors, note)
+    if is_open:
         left = watched.time_left
-        about = f"about {duration(left.seconds or 0)}: "
-        text = left.basis if left.seconds is None else f"{about}{left.basis}"
-        yield Row("Time left", text)
+        text = "unknown" if left.seconds is None else duration(left.seconds)
+        yield Row("Time left", text, note=left.basis.removeprefix("unknown: "))
     for one in crawl.limits:
         yield limit(one)
     for n, had in enumerate(watched.quotas[:FEW]):
@@ -244,7 +227,7 @@ def hosts(watched: Watched, when: When) -> Section:
     totals, every = watched.crawl.totals, watched.hosts
     rows, alone = [], watched.crawl.back_offs
     if kinds := _by_kind(totals.error_kinds):
-        rows.append(Row("Errors", kinds))
+        rows.append(Row("Errors, by kind", kinds))
     failing = {h: sum(kinds.values()) for h, kinds in totals.host_errors.items()}
     slow = sorted(every, key=lambda one: -one.seconds)
     named = {
@@ -289,7 +272,7 @@ def dead(crawl: CrawlSnapshot) -> Section:
     """What was given up, and the commands that list it and put it back."""
     count, name = crawl.queue.dead, shlex.quote(crawl.crawl_id)
     rows = [
-        Row("Given up", one.reason, note=one.url or "a request that cannot be read")
+        Row("Given up", one.url or "a request that cannot be read", note=one.reason)
         for one in crawl.dead_letters
     ]
     if count:
@@ -552,8 +535,7 @@ def found(totals: Figures) -> tuple[int, int]:
 
 def seen_test(tiers: Tiers | None, totals: Figures) -> Iterator[Row]:
     """What was found, by tier, and what the shared tiers hold."""
-    new, every = found(totals)
-    yield Row("URLs found", f"{new + every:,}: {new:,} new, {every:,} seen")
+    _, every = found(totals)
     by_tier = [
         f"{count:,} {tier} ({percent(count, every)})"
         for tier, count in asdict(totals.seen).items()

@@ -111,7 +111,7 @@ def test_a_spider_of_a_project_is_run_with_its_arguments(
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Crawl walk-1, spider walk: finished" in done.stdout
     found = items(tmp_path)
-    assert f"\nItems            {len(found)} " in done.stdout
+    assert f"\nItems             {len(found)} " in done.stdout
     fetched = set(expected_urls(site.site)) & {item["url"] for item in found}
     assert len(fetched) > 50
     assert {item["tag"] for item in found} == {"mine"}
