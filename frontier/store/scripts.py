@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import cache
 from importlib.resources import files
 
 from frontier.model import frozen
@@ -36,6 +37,7 @@ def included(source: str) -> list[str]:
     return " ".join(_INCLUDE.findall(source)).split()
 
 
+@cache
 def fragment(name: str) -> str:
     """The fragment *name*, with its header.
 
