@@ -95,7 +95,7 @@ def site_with(rule):
         connection.sendall(answer())
 
     pages = {"/robots.txt": robots, "/all-wait": told}
-    site = RawSite(pages, answer=lambda connection, _: connection.sendall(answer("x")))
+    site = RawSite(pages, answer=lambda *_: answer("x"))
     with contextlib.closing(site):
         yield site.origin
 
