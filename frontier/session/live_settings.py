@@ -24,6 +24,7 @@ from frontier.node.crawl_limits import COUNTED, Limits, Spending
 from frontier.node.ends import LIMITS, TIME
 from frontier.node.hosts import Concurrency
 from frontier.scrapy_internals import change_limits
+from frontier.session.request_stats import limits_of
 from frontier.session.session import session_of
 from frontier.settings.config import PREFIX
 from frontier.settings.live import (
@@ -59,7 +60,7 @@ class LiveSettings(Part):
         self._node = node = session.node
         self._pace = session.component(Pace)
         self._controls = Controls()
-        self._limits = node.parts[Spending].limits
+        self._limits = limits_of(crawler.settings, session.config)
         self._config = session.config
         self._concurrency = node.host_concurrency.whole
         self._now: dict[str, Any] = {}
