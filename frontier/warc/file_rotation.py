@@ -312,13 +312,14 @@ def compress(record: Record) -> Iterator[bytes]:
     One member per record is what WARC 1.1 (annex D.2) recommends, so that a
     reader can start at any record.
     """
+    if sum(map(len, record.parts)) <= _WRITE_SIZE:  # at once, which is quicker
+        whole = b"".join(map(bytes, record.parts))
+        yield isal_zlib.compress(whole, COMPRESSION_LEVEL, _GZIP)
+        return
     compressor = isal_zlib.compressobj(COMPRESSION_LEVEL, isal_zlib.DEFLATED, _GZIP)
-    if sum(map(len, record.parts)) <= _WRITE_SIZE:
-        yield compressor.compress(b"".join(map(bytes, record.parts)))
-    else:
-        for part in record.parts:
-            for start in range(0, len(part), _WRITE_SIZE):
-                yield compressor.compress(part[start : start + _WRITE_SIZE])
+    for part in record.parts:
+        for start in range(0, len(part), _WRITE_SIZE):
+            yield compressor.compress(part[start : start + _WRITE_SIZE])
     yield compressor.flush()
 
 
