@@ -12,25 +12,14 @@ match                   a capture is a revisit of
 A key is a payload digest in the index's spelling, or a `url_key`. The first key of an
 exchange that leads to an original decides. Each payload is indexed under one digest. It
 may be looked up by further digests, because other archives use other algorithms.
-
-`Statistics` say what deduplication did, in the figures of Heritrix's DeDuplicator.
-
-What always holds of them:
-
-1.  Each payload that was looked up is counted once: as new, or as a hit by its exact
-    URL, by an equivalent URL, or by its digest alone.
-2.  Hosts and media types are bounded in number: all after the first `MOST_COUNTED` are
-    counted under `OTHERS`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from urllib.parse import urlsplit
 
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import ALGORITHM, digest_of
@@ -222,62 +211,14 @@ class Rules:
         return Item(exchange, digest, True, (*keys, *further), further)
 
 
-MOST_COUNTED = 1_000
-"""Hosts, and media types, that have a count of their own."""
-OTHERS = "(others)"
-SHOWN = 20
-KINDS = ("handled", "new", "exact_url", "canonical_url", "digest")
+def kind_of(exchange: Exchange, original: Original | None) -> str:
+    """What *exchange* shares with *original*, in the words of Heritrix's DeDuplicator.
 
-
-@dataclass(slots=True)
-class Statistics:
-    """Figures of one node: payloads, and their bytes before compression.
-
-    Only the writer thread changes them; anyone may read them.
+    ``new`` if no original was found.
     """
-
-    kinds: dict[str, list[int]] = field(
-        default_factory=lambda: {kind: [0, 0] for kind in KINDS}
-    )
-    """Payloads and bytes by kind: all, new ones, and hits by what they share."""
-    shares: dict[str, dict[str, list[int]]] = field(
-        default_factory=lambda: {"hosts": {}, "mimes": {}}
-    )
-    """Payloads and bytes of each host and type, then payloads and bytes of hits."""
-
-    def note(self, exchange: Exchange, original: Original | None) -> None:
-        """Count *exchange*, which was looked up, with the *original* that was found."""
-        size, url = len(exchange.response_body), target_uri(exchange.url)
-        kind = "digest"
-        if original is None:
-            kind = "new"
-        elif original.url == url:
-            kind = "exact_url"
-        elif canonical(original.url) == canonical(url):
-            kind = "canonical_url"
-        _add(self.kinds["handled"], size)
-        _add(self.kinds[kind], size)
-        host = urlsplit(url).netloc.rpartition("@")[2].lower()
-        mime = mime_of(exchange.response_head)
-        for of, name in (("hosts", host[:255]), ("mimes", mime[:100] or "(none)")):
-            known = self.shares[of]
-            if name not in known and len(known) >= MOST_COUNTED:
-                name = OTHERS  # noqa: PLW2901
-            share = known.setdefault(name, [0, 0, 0, 0])
-            _add(share, size)
-            if original is not None:
-                _add(share, size, 2)
-
-    def report(self) -> dict[str, dict[str, list[int]]]:
-        """The `SHOWN` hosts and media types that saved most, for the crawl's report."""
-        found = {}
-        for of, names in self.shares.items():
-            shares = list(names.items())  # at once: the writer thread may add to it
-            shares.sort(key=lambda share: (share[1][3], share[1][1]), reverse=True)
-            found[of] = dict(shares[:SHOWN])
-        return found
-
-
-def _add(counts: list[int], size: int, at: int = 0) -> None:
-    counts[at] += 1
-    counts[at + 1] += size
+    if original is None:
+        return "new"
+    url = target_uri(exchange.url)
+    if original.url == url:
+        return "exact_url"
+    return "canonical_url" if canonical(original.url) == canonical(url) else "digest"

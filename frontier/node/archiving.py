@@ -445,7 +445,7 @@ class Archive(Part):
         figures: dict[str, Any] = {"archive": self.counters.report()}
         if self._thread.batches.blocked:
             figures["disk_full"] = True
-        return {**figures, "shares": self.counters.statistics.report()}
+        return figures
 
     @override
     def waits_for(self) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 VERSION = 1
 """The version of the documents."""
 SCHEMA = "status.schema.json"
-NO_HOSTS: dict[str, Any] = {"shares": {}, "host_errors": {}, "host_seconds": {}}
+NO_HOSTS: dict[str, Any] = {"host_errors": {}, "host_seconds": {}}
 """Figures of a node that are left empty in the document of a watch."""
 
 

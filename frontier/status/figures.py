@@ -41,13 +41,13 @@ ERROR_KINDS = {
     "other": "other",
 }
 """Kinds of errors, and each in words."""
-MOST_SHARES = 200
-"""Hosts or media types of each kind, from one node or from all."""
+MOST_HOSTS = 200
+"""Hosts that a figure names, from one node or from all."""
 MOST_COUNTS = 1000
 """Names that are counted."""
 MAX_PORT = 65_535
 MAX_NAME = 255
-"""Characters of a host, a media type or a machine."""
+"""Characters of a host or a machine."""
 MAX_LIMIT = 20
 """Characters of a limit that are shown."""
 MAX_HOLDS = 4_000
@@ -101,21 +101,6 @@ class ArchiveFigures:
     cdx_failed: int = 0
     cdx_us: int = 0
     """Microseconds that the writer threads waited for CDX servers."""
-
-
-@frozen
-class ShareFigures:
-    """What was looked up, and found, for a host or a media type."""
-
-    handled: int = 0
-    handled_bytes: int = 0
-    hits: int = 0
-    hit_bytes: int = 0
-
-
-SHARES = ("hosts", "mimes")
-Shares = dict[str, dict[str, ShareFigures]]
-"""For each of `SHARES`, figures by name: those with most bytes saved."""
 
 
 @frozen
@@ -230,11 +215,11 @@ def _numbers_of(cls: type[Any], *, is_listed: bool = False) -> Kind:
 
 
 def _by_name(one: Kind, weight: Callable[[Any], float]) -> Kind:
-    """Values by the name of a host or media type: those with the most *weight*."""
+    """Values by the name of a host: those with the most *weight*."""
     nothing = one.read(None)
 
     def read(value: Any) -> dict[str, Any]:
-        some = itertools.islice(_object(value).items(), MOST_SHARES)
+        some = itertools.islice(_object(value).items(), MOST_HOSTS)
         found = {printable(name[:MAX_NAME]): one.read(told) for name, told in some}
         return {name: told for name, told in found.items() if told != nothing}
 
@@ -245,21 +230,12 @@ def _by_name(one: Kind, weight: Callable[[Any], float]) -> Kind:
                 alike.setdefault(name, []).append(told)
         sums = {n: one.add(some) if some[1:] else some[0] for n, some in alike.items()}
         order = ((-weight(told), name) for name, told in sums.items())
-        return {name: sums[name] for _, name in heapq.nsmallest(MOST_SHARES, order)}
+        return {name: sums[name] for _, name in heapq.nsmallest(MOST_HOSTS, order)}
 
     def write(value: Mapping[str, Any]) -> dict[str, Any]:
         return {name: one.write(told) for name, told in value.items()}
 
     return Kind(read, add, write)
-
-
-def _each(names: Iterable[str], one: Kind) -> Kind:
-    """A value of the kind *one* for each of *names*."""
-    return Kind(
-        lambda value: {name: one.read(_object(value).get(name)) for name in names},
-        lambda every: {name: one.add([had[name] for had in every]) for name in names},
-        lambda value: {name: one.write(value[name]) for name in names},
-    )
 
 
 def _read_own(value: Any) -> dict[str, str]:
@@ -273,7 +249,6 @@ _REAL = Kind(real, lambda every: round(sum(every), 3))
 _FLAG = Kind(lambda value: value is True)
 _PORT = Kind(lambda value: port if (port := whole(value)) <= MAX_PORT else 0)
 _ERRORS = _counts(ERROR_KINDS.__contains__)
-_SHARE = _numbers_of(ShareFigures, is_listed=True)
 _SECONDS = _numbers_of(HostSeconds, is_listed=True)
 
 
@@ -337,9 +312,6 @@ class Figures:
     longest."""
     seen: SeenFigures = _sum(_numbers_of(SeenFigures))
     archive: ArchiveFigures = _sum(_numbers_of(ArchiveFigures))
-    shares: Shares = _sum(
-        _each(SHARES, _by_name(_SHARE, lambda share: share.hit_bytes))
-    )
     traps: dict[str, int] = _sum(_counts(SETTINGS.__contains__))
     """Links not followed, by kind of trap, as `frontier.urls.traps` names them."""
     statuses: dict[str, int] = _sum(_counts(_STATUS.fullmatch))

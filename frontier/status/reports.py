@@ -14,7 +14,7 @@ from typing import Any
 
 from frontier.settings.values import NAME
 from frontier.status.figures import (
-    MOST_SHARES,
+    MOST_HOSTS,
     Figures,
     figures_of,
     report_of,
@@ -133,18 +133,12 @@ def folded(reports: Mapping[bytes, bytes]) -> dict[str, Any]:
 
 def encoded(report: dict[str, Any]) -> bytes:
     """*report* as JSON, short enough to be read again: with fewer hosts if need be."""
-    most = MOST_SHARES
+    most = MOST_HOSTS
     while len(made := json.dumps(report).encode()) > MAX_JSON and most:
         most //= 2
-        shares = report.get("shares", {}).items()
-        report["shares"] = {kind: _first(named, most) for kind, named in shares}
         for name in ("host_errors", "host_seconds"):
-            report[name] = _first(report.get(name, {}), most)
+            report[name] = dict(itertools.islice(report.get(name, {}).items(), most))
     return made
-
-
-def _first(named: Mapping[str, Any], most: int) -> dict[str, Any]:
-    return dict(itertools.islice(named.items(), most))
 
 
 def without_sum(

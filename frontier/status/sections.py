@@ -40,8 +40,6 @@ LOST_MS = 3_600_000
 """Milliseconds for which a node that was lost is named above all else."""
 MOST_LOST = 3
 """Lost nodes that are named."""
-MOST_SHARES = 4
-"""Hosts, and media types, that are named with the bytes that they saved."""
 OLD_S = 10.0
 """Seconds from which on the age of the lengths of queues is shown."""
 FEW = 3
@@ -612,14 +610,6 @@ def archive(totals: Figures) -> Iterator[Row]:
         each = had.cdx_us / had.cdx_asked / 1000
         failed = f"{had.cdx_failed:,} failed, {each:,.0f} ms each"
         yield Row("At CDX servers", f"{asked}; {failed}")
-    for kind, title in (("mimes", "Saved, by type"), ("hosts", "Saved, by host")):
-        most = [
-            f"{name} {size(share.hit_bytes)} of {size(share.handled_bytes)}"
-            for name, share in list(totals.shares.get(kind, {}).items())[:MOST_SHARES]
-            if share.hit_bytes
-        ]
-        if most:
-            yield Row(title, ", ".join(most))
 
 
 def memory_used(figures: Figures) -> float | None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from frontier.dedupe.cdx_lookup import Asked, CdxServers
 from frontier.dedupe.digest_index import Entry, Index
-from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules, Statistics
+from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules, kind_of
 from frontier.dedupe.url_history import History, last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
 from frontier.model import Exchange, Original, Outlinks, Stored, frozen
@@ -85,16 +86,17 @@ class Counters:
     unmodified: int = 0
     """304s that we asked for: written as revisits, but not counted in `revisits`, since
     no payload was sent."""
-    statistics: Statistics = field(default_factory=Statistics)
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Payloads that were looked up, ``handled``, and each once by `kind_of`; and their
+    bytes before compression."""
     cdx: Asked = field(default_factory=Asked)
     """What the CDX servers were asked for."""
 
-    def report(self) -> dict[str, int]:
+    def report(self) -> Counter[str]:
         """The figures that go into the crawl's report, as whole numbers."""
-        figures = {name: getattr(self, name) for name in _REPORTED}
-        for kind, (payloads, size) in self.statistics.kinds.items():
-            figures["new_payloads" if kind == "new" else kind] = payloads
-            figures[f"{kind}_bytes"] = size
+        figures = Counter({name: getattr(self, name) for name in _REPORTED})
+        figures.update(self.kinds)
+        figures["new_payloads"] = figures.pop("new", 0)
         for name in ("asked", "found", "failed"):
             figures[f"cdx_{name}"] = getattr(self.cdx, name)
         figures["lookup_us"] = int(self.lookup_seconds * 1e6)
@@ -345,7 +347,9 @@ class BatchWriter:
         for item, at in zip(items, stored, strict=True):
             size = len(item.exchange.response_body)
             if item.eligible:
-                counters.statistics.note(item.exchange, at.original)
+                for kind in ("handled", kind_of(item.exchange, at.original)):
+                    counters.kinds[kind] += 1
+                    counters.kinds[f"{kind}_bytes"] += size
             if item.exchange.unmodified is not None:
                 counters.unmodified += 1
             elif at.original is not None:

@@ -139,10 +139,6 @@ def test_a_duplicate_page_that_is_deep_is_not_followed(crawl, cluster):
     # and the report says what that saved, in words and as JSON
     assert cluster.store
     assert "4 of the same URL" in cluster.ask("crawl", "status").stdout
-    totals = cluster.shown("crawl", "status")["totals"]
-    archive = totals["archive"]
+    archive = cluster.shown("crawl", "status")["totals"]["archive"]
     assert archive["handled"] == archive["exact_url"] == archive["revisits"] == 4
     assert archive["handled_bytes"] == archive["revisit_bytes"] > 0
-    [(_, share)] = totals["shares"]["mimes"].items()
-    assert share["hits"] == share["handled"] == 4
-    assert len(totals["shares"]["hosts"]) == 1

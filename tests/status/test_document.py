@@ -56,7 +56,6 @@ def keys(unique, db, put_crawl):
     now = int(db("TIME")[0]) * 1000
     db("HSET", keys.nodes, "a", f"{now} 1 0 p")
     report = {name.name: 1 for name in fields(Figures)} | {
-        "shares": {"hosts": {"h": [4, 400, 1, 100]}, "mimes": {"text/html": [1] * 4}},
         "host_errors": {"h": {"dns": 1}},
         "host_seconds": {"h": [1, 2.5]},
         "error_kinds": {"dns": 1},

@@ -11,7 +11,7 @@ from frontier.cluster.membership import Membership
 from frontier.model import Member
 from frontier.node import gone_nodes
 from frontier.node.gone_nodes import KEPT, GoneNodes
-from frontier.status.figures import MOST_SHARES
+from frontier.status.figures import MOST_HOSTS
 from frontier.status.reports import GONE
 from frontier.status.snapshot import snapshot
 from frontier.status.validate import MAX_JSON
@@ -54,10 +54,6 @@ def a_report(number, **more):
         "partitions": draw(9),
         "seen": {"recent": draw(9), "bloom": draw(9), "set": draw(9)},
         "archive": {"originals": draw(99), "revisits": draw(99), "lookup_us": draw(99)},
-        "shares": {
-            "hosts": {f"h{draw(9)}": [draw(9) for _ in range(4)] for _ in range(3)},
-            "mimes": {"text/html": [4, 3, 2, 1]},
-        },
         "traps": {"FRONTIER_TRAP_HOPS": draw(9)},
         "statuses": {"200": draw(99), str(draw(400, 500)): 1},
         "memory_bytes": draw(10**9),
@@ -195,17 +191,17 @@ async def test_a_sum_that_cannot_be_read_begins_again(db, keys, gone, look, valu
 async def test_the_sum_can_be_read_however_long_the_names_of_hosts_are(
     db, keys, gone, look
 ):
-    hosts = {f"{n:0250}": [1, 1, 1, n] for n in range(90)}
+    hosts = {f"{n:0250}": [1, n] for n in range(90)}
     for n in range(KEPT + 40):
         mine = {f"{k[:-4]}{n:04}": v for k, v in hosts.items()} | hosts
-        report = a_report(n, shares={"hosts": dict(list(mine.items())[:90])})
+        report = a_report(n, host_seconds=dict(list(mine.items())[:90]))
         told(db, keys, {f"node-{n}": report})
     pages = look().totals.pages
 
     await fold_all(gone)
 
     assert len(db("HGET", keys.reports, GONE)) <= MAX_JSON
-    assert len(look().totals.shares["hosts"]) <= MOST_SHARES + KEPT * 90
+    assert len(look().totals.host_seconds) <= MOST_HOSTS + KEPT * 90
     assert look().totals.pages == pages
 
 

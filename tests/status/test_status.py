@@ -18,7 +18,6 @@ from frontier.status.figures import (
     HostSeconds,
     Pace,
     SeenFigures,
-    ShareFigures,
 )
 from frontier.status.sections import archive, seen_test
 from frontier.status.snapshot import (
@@ -41,10 +40,8 @@ REPORT = {
     "new": 40,
     "seen": {"recent": 3, "bloom": 2, "set": 1},
     "archive": {"originals": 30, "revisits": 10, "revisit_bytes": 500},
-    "shares": {
-        "hosts": {"h": [4, 400, 1, 100], "bad": [1], "worse": "x"},
-        "mimes": ["no mapping"],
-    },
+    "host_seconds": {"h": [4, 2.5], "bad": [1], "worse": "x"},
+    "host_errors": ["no mapping"],
 }
 
 
@@ -200,9 +197,9 @@ def test_reports_are_read_and_added_up(crawl, create, join, look):
         rate=5.0,
         seen=SeenFigures(3, 2, 1),
         archive=ArchiveFigures(originals=30, revisits=10, revisit_bytes=500),
-        shares={"hosts": {"h": ShareFigures(4, 400, 1, 100)}, "mimes": {}},
+        host_seconds={"h": HostSeconds(4, 2.5)},
     )
-    assert seen.totals.shares["hosts"] == {"h": ShareFigures(8, 800, 2, 200)}
+    assert seen.totals.host_seconds == {"h": HostSeconds(8, 5.0)}
     assert (seen.totals.pages, seen.totals.seconds, seen.totals.rate) == (100, 20.0, 5)
     assert seen.totals.seen == SeenFigures(6, 4, 2)
     assert seen.totals.archive.revisits == 20
