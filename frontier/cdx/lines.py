@@ -225,7 +225,7 @@ def _query_of_json(body: bytes) -> str | None:
                 take(json.loads(line))
     except (ValueError, RecursionError):
         return None
-    return urlencode(values)
+    return urlencode(values, errors="replace")  # JSON may have half a character
 
 
 TITLE_LIMIT = 300
@@ -403,7 +403,7 @@ def _place(text: str, authority: str) -> tuple[str, int]:
 
 def _host(name: str) -> str:
     host = unescape_repeatedly(name)
-    data = unquote_to_bytes(host)
+    data = unquote_to_bytes(host.encode("utf-8", "surrogatepass"))
     if not data.isascii():
         with suppress(UnicodeError):  # then it stays as it is, escaped
             host = data.decode("utf-8", "ignore").encode("idna").decode("ascii")

@@ -115,6 +115,7 @@ def test_keys_of_the_urls_of_the_vectors_are_those_of_pywb():
         ("http://[2001:db8::1]/", "2001:db8::1)/"),
         ("http://www.www.example.org/", "org,example,www)/"),
         ("http://a.example:port/x y", "http://a.example:port/x%20y"),
+        ("http://h\ud800.example/\udc00", "example,h)/?"),
         ("", "-"),
     ],
 )

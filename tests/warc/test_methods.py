@@ -35,6 +35,7 @@ BODIES = {
     "json lines": ("application/json", b'{"a": 1}\n{"a": 2}\n{"a": 3}'),
     "json that is none": ("application/json", b"{a"),
     "json that is nested": ("application/json", b"[" * 9000),
+    "json of half characters": ("application/json", b'{"\\ud800": "\\udc00"}'),
     "plain json": ("text/plain;charset=UTF-8", b'{"a": "b c"}'),
     "plain text": ("text/plain", b"some text"),
     "binary": ("application/octet-stream", bytes(range(256)) * 20),
@@ -105,7 +106,7 @@ def test_a_line_is_that_of_cdxj_indexer(listed, name, method):
 
     ours = lines_of(path)
 
-    if name == "multipart that is none":
+    if name in {"multipart that is none", "json of half characters"}:
         assert len(ours) == 3  # there cdxj-indexer ends with an exception
         return
     assert [bare(line) for line in ours] == theirs(path)
