@@ -10,7 +10,7 @@ They are only read. What always holds:
 3.  An answer counts only if it is a capture, not a revisit, of the URL that was asked
     for (by its SURT key), with the same digest, of http or https, and with a real date
     that is not after the new capture.
-4.  No more than `REMEMBERED` results are kept.
+4.  No more than `REMEMBERED` originals are kept.
 
 One thread calls `lookup`, and not the reactor's.
 """
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 WORKERS = CONNECTIONS
 """Requests that are under way at once."""
 REMEMBERED = 20_000
-"""Results that are kept, whether an original was found or not."""
+"""Originals that are kept. What no server has is in the index after the first time."""
 MAX_URL = 4_000
 """The most characters of a URL to ask for: servers refuse long request lines."""
 
@@ -84,26 +84,19 @@ class CdxServers:
         self._match = match
         self._canon = canon
         self._pool = ThreadPoolExecutor(WORKERS, "frontier-cdx")
-        self._known: OrderedDict[tuple[str, str], Found | None] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], Found] = OrderedDict()
 
     def lookup(self, wanted: Sequence[Wanted]) -> dict[Wanted, Found]:
         """The originals that a server has, by payload of *wanted*. Raises nothing."""
         known = self._known
         # The original may have another URL, if URLs do not matter.
         is_shared = self._match in {Match.DIGEST, Match.SAME_URL}
-        found = {}
-        unknown = []
-        for each in dict.fromkeys(wanted):
-            found[each] = known.get(("", each.digests[0])) or known.get(each.key)
-            if found[each] is None and each.key not in known:
-                unknown.append(each)
-        for each, answer in self._ask(unknown).items():
-            found[each] = known[each.key] = answer
-            if answer is not None and is_shared:
-                known["", each.digests[0]] = answer
+        keys = {x: ("" if is_shared else x.url, x.digests[0]) for x in wanted}
+        answers = self._ask([each for each, key in keys.items() if key not in known])
+        known.update({keys[each]: found for each, found in answers.items() if found})
+        originals = {each: known[key] for each, key in keys.items() if key in known}
         while len(known) > REMEMBERED:
             known.popitem(last=False)
-        originals = {each: one for each, one in found.items() if one is not None}
         self.asked.found += len(originals)
         return originals
 

@@ -101,11 +101,6 @@ class Wanted:
     started: float
     """When its capture started, in seconds since the Unix epoch."""
 
-    @property
-    def key(self) -> tuple[str, str]:
-        """The key by which its result is remembered."""
-        return self.url, self.digests[0]
-
 
 class NoAnswer(Exception):
     """A request got no usable answer."""
