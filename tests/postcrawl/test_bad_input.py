@@ -2,16 +2,20 @@
 
 import fcntl
 import os
+import random
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
 import pytest
 
 from frontier.cli.output import ExitCode
+from frontier.postcrawl import rewriting
+from frontier.postcrawl.manifest import ENDS, require_current
 from tests.harness.commands import output_of
 from tests.postcrawl.conftest import OTHER, PAGE
 from tests.postcrawl.test_dedupe import run, state
@@ -56,6 +60,53 @@ def test_a_file_that_is_another_than_its_manifest_says(
         True
     ]
     assert (path.read_bytes(), done["written"]) == (was, 1)
+
+
+def padded(member):
+    """The gzip *member* with ten more bytes in its head."""
+    return member[:3] + b"\4" + member[4:10] + b"\x0a\0" + bytes(10) + member[10:]
+
+
+def test_a_record_that_has_another_length_than_was_planned_stays(new_warc, tmp_path):
+    warc, draw = new_warc("one.warc.gz"), random.Random(7)
+    for second, body in enumerate(
+        [draw.randbytes(ENDS), PAGE, PAGE, draw.randbytes(ENDS)]
+    ):
+        warc.response(f"http://a.example/{second}", second, body)
+    path, manifests = warc.close(), tmp_path / "manifests"
+    members, rest = [], path.read_bytes()
+    while rest:
+        inflate = zlib.decompressobj(31)
+        inflate.decompress(rest)
+        members.append(rest[: len(rest) - len(inflate.unused_data)])
+        rest = inflate.unused_data
+    *first, copy, last = members
+    path.write_bytes(b"".join([*first, copy, padded(last)]))
+    run("manifest", path, "-o", manifests)
+    assert run("plan", manifests)["copies"] == 1
+    at = path.stat().st_mtime_ns
+    path.write_bytes(b"".join([*first, padded(copy), last]))
+    os.utime(path, ns=(at, at))
+
+    done = run("apply", manifests, "-o", tmp_path / "after", code=ExitCode.INCOMPLETE)
+
+    assert ["not the response planned" in why for why in done["records_left"]] == [True]
+    assert (tmp_path / "after" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_left_alone(
+    planned, tmp_path, monkeypatch
+):
+    def current(manifest):
+        require_current(manifest)
+        os.truncate(manifest.file, manifest.size - 1)
+
+    monkeypatch.setattr(rewriting, "require_current", current)
+
+    done = run("apply", planned, "-o", tmp_path / "after", code=ExitCode.INCOMPLETE)
+
+    assert ["become shorter" in why for why in done["files_left"]] == [True, True]
+    assert not list((tmp_path / "after").glob("*.warc.gz"))
 
 
 def limited(words, size):
