@@ -3,10 +3,12 @@
 import gzip
 import hashlib
 import json
+import random
 import resource
 import threading
 from pathlib import Path
 
+import pytest
 from conftest import until
 from warcio.archiveiterator import ArchiveIterator
 
@@ -14,7 +16,7 @@ from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, answer
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: video/x\r\n"
-BLOCK = bytes(range(256)) * 4096
+BLOCK = random.Random(30).randbytes(1 << 20)
 
 
 SPIDERS = """
@@ -72,8 +74,11 @@ def memory(process, name):
     return int(found[0]) << 10 if found else 0
 
 
-def test_a_body_above_a_size_is_archived_whole_and_never_in_memory(cluster, tmp_path):
-    sent, blocks = hashlib.sha256(), 200
+@pytest.mark.parametrize("blocks", [200, pytest.param(4_800, marks=pytest.mark.long)])
+def test_a_body_above_a_size_is_archived_whole_and_never_in_memory(
+    cluster, tmp_path, blocks
+):
+    sent = hashlib.sha256()
 
     def large(connection):
         assert released.wait(240)
@@ -104,7 +109,7 @@ def test_a_body_above_a_size_is_archived_whole_and_never_in_memory(cluster, tmp_
         cwd=scrapy_project(tmp_path / "project", SPIDERS),
         spider="large",
         DOWNLOAD_MAXSIZE="4000000",
-        DOWNLOAD_TIMEOUT="1200",
+        DOWNLOAD_TIMEOUT="3600",
         FILES_STORE=str(tmp_path / "files"),
         FRONTIER_BUSY_MAX="0",
         FRONTIER_WARC_EXCLUDE="url:/excluded",
