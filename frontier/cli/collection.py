@@ -181,9 +181,6 @@ class ImportOptions(OneCollection, CrawlsOptions):
         "", "TOOL", "browsertrix: use index 0 for every WACZ, and its spelling."
     )
     root: Path | None = option(None, "DIR", ROOT)
-    verify: bool = option(
-        True, None, "Check local files against the hash in their manifest."
-    )
     digest: str = option(
         "",
         "ALGORITHM",
@@ -213,7 +210,7 @@ def import_sources(given: ImportOptions) -> Shown:
     if sources or is_whole:  # otherwise no store need be made
         with given.connected(create=True) as store:
             keys = collection_keys(store, given.collection)
-            config = ImportConfig(bool(given.compat), given.verify, given.digest)
+            config = ImportConfig(bool(given.compat), given.digest)
             run = Import(store, keys, config, say=say, bar=bar)
             done = run.run(sources, removal=is_whole)
             done.broken[:0] = left_out

@@ -73,14 +73,12 @@ class Known(NamedTuple):
 
 
 @contextmanager
-def opened(
-    source: Source, *, verify: bool, hashed: bool
-) -> Iterator[tuple[IO[bytes], int, str]]:
+def opened(source: Source, *, hashed: bool) -> Iterator[tuple[IO[bytes], int, str]]:
     """The file of *source*, its size, and its SHA-256 in hex, if that is known.
 
-    With *verify* the hash of a local file must match its manifest; with *hashed* it is
-    always computed. A file from the network is not read whole, so its hash is taken
-    from the manifest.
+    The hash of a local file must match its manifest; with *hashed* it is computed even
+    without one. A file from the network is not read whole, so its hash is taken from
+    the manifest.
 
     Raises:
         SourceBroken: It cannot be read, or does not match its manifest.
@@ -90,9 +88,9 @@ def opened(
         if source.size is not None and source.size != size:
             reason = f"it has {size:,} bytes, its manifest says {source.size:,}"
             raise SourceBroken(source.url, reason)
-        if is_here(file) and (hashed or (verify and sha256)):
+        if is_here(file) and (hashed or sha256):
             computed = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
-            if verify and sha256 and sha256 != computed:
+            if sha256 and sha256 != computed:
                 reason = f"its SHA-256 is {computed}, its manifest's {sha256}"
                 raise SourceBroken(source.url, reason)
             sha256 = computed

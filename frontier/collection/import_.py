@@ -77,8 +77,6 @@ class ImportConfig:
 
     compat: bool = False
     """Whether to keep the index as Browsertrix makes it, without our additions."""
-    verify: bool = True
-    """Whether the hash of a local file is compared with its manifest's."""
     digest: str = ""
     """The algorithm for digests from WARC files, which are computed if need be."""
 
@@ -159,7 +157,7 @@ class Import:
         config = self._config
         with (
             tempfile.TemporaryFile(prefix="frontier-") as spool,
-            opened(source, verify=config.verify, hashed=not config.compat) as found,
+            opened(source, hashed=not config.compat) as found,
         ):
             file, size, sha256 = found
             with self._bar(source.name, size) as progress:
