@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import warm
 from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
 
 from frontier.download.outcomes import Excluded, HostBackedOff
 from frontier.download.robots import Known, RobotsTxtMiddleware, _Cache
@@ -152,6 +153,37 @@ def test_robots_txt_of_a_backed_off_host_is_asked_for_once():
 
     with pytest.raises(HostBackedOff):
         asyncio.run(middleware.process_request(request))
+
+
+async def test_long_rules_are_applied_in_a_thread():
+    threads = []
+
+    class Rules:
+        def __init__(self, body):
+            self.body = body
+
+        def allowed(self, url, agent):
+            threads.append(threading.current_thread())
+            return False
+
+        def crawl_delay(self, agent):
+            return None
+
+    async def rules_of(size):
+        return Known(Rules(b""), 0.0, size)
+
+    counts = SimpleNamespace(inc_value=lambda _: None)
+    crawler = SimpleNamespace(spider=None, stats=counts)
+    middleware = object.__new__(RobotsTxtMiddleware)
+    vars(middleware).update(
+        crawler=crawler, _stats=crawler.stats, _robotstxt_useragent="a", _most=0
+    )
+    for size in (100, 100_000):
+        middleware._known = lambda _, size=size: rules_of(size)
+        with pytest.raises(IgnoreRequest, match=r"^Forbidden by robots\.txt$"):
+            await middleware.process_request(Request("http://host/"))
+
+    assert [each is threading.main_thread() for each in threads] == [True, False]
 
 
 def test_the_host_that_was_not_asked_for_longest_is_forgotten(monkeypatch):
