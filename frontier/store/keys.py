@@ -562,9 +562,6 @@ class PartitionKeys:
           extension codes, `_PACKERS` there ([what
           travels](spiders.md#what-a-request-may-carry)); a class of the project is its
           module and name.
-
-        With `FRONTIER_QUEUE_KEY = "url"` the queue key is `*`: one queue for each
-        priority.
         """
         return f"{self.prefix}ready:{queue}"
 

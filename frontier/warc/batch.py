@@ -50,6 +50,12 @@ LONGEST_DELAY = 2.0
 """Seconds between two attempts: at first, and at most."""
 INDEX = "the archive's index"
 
+KINDS = [
+    name + unit
+    for name in ("handled", "new", "exact_url", "canonical_url", "digest")
+    for unit in ("", "_bytes")
+]
+
 T = TypeVar("T")
 
 
@@ -86,9 +92,11 @@ class Counters:
     unmodified: int = 0
     """304s that we asked for: written as revisits, but not counted in `revisits`, since
     no payload was sent."""
-    kinds: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(
+        default_factory=lambda: Counter(dict.fromkeys(KINDS, 0))
+    )
     """Payloads that were looked up, ``handled``, and each once by `kind_of`; and their
-    bytes before compression."""
+    bytes before compression. No name is added, as others read it meanwhile."""
     cdx: Asked = field(default_factory=Asked)
     """What the CDX servers were asked for."""
 

@@ -35,15 +35,6 @@ def report(number, machine="worker", **more):
             "written_bytes": pages * 9_000,
             "files": 3,
         },
-        "shares": {
-            "hosts": {
-                h: [90, 9_000_000, 31, 2_000_000 + 7 * n] for n, h in enumerate(hosts)
-            },
-            "mimes": {
-                "text/html": [900, 9**8, 300, 9**7],
-                "image/png": [90, 9**8, 30, 9**6],
-            },
-        },
         "statuses": {"200": pages, "301": pages // 20, "404": pages // 30, "503": 17},
         "memory_bytes": 180_000_000 + chance.randrange(500_000_000),
         "memory_limit_bytes": 800_000_000,

@@ -20,7 +20,6 @@ def hostile_report(_):
     return report(1) | {
         "host_errors": {HOSTILE: {"timeout": 3}},
         "host_seconds": {HOSTILE + "2": [4, 8.0]},
-        "shares": {"hosts": {HOSTILE: [9, 9, 9, 9]}, "mimes": {HOSTILE: [9, 9, 9, 9]}},
         "machine": HOSTILE,
         "busy_seconds": 9.0,
         "busy_url": f"http://a.example/{HOSTILE}",
@@ -53,7 +52,7 @@ def test_hostile_names_and_titles_are_text(page, crawl_of, blocking, db, tab):
         assert HOSTILE in seen.locator("main").inner_text()
         assert seen.locator("main img, main script").count() == 0
     text = seen.locator("main").inner_text()
-    assert text.count(HOSTILE) >= 6  # spider, machine, URL, hosts, media type, reason
+    assert text.count(HOSTILE) >= 6  # spider, machine, URL, hosts, reason
     assert "49" not in seen.locator("h1").inner_text()
     seen.goto(served.url)
     seen.get_by_text(CRAWL).first.click()

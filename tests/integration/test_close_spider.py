@@ -131,6 +131,8 @@ def test_a_daily_job_that_stops_at_what_it_knows_has_the_items_of_plain_scrapy(
         assert seen.state == "limit"
         assert "its spider has raised CloseSpider('reached known')" in seen.ended_at
     assert seen.queue.ready == 1
+    left = "1 queued requests of daily-2 are not fetched"
+    assert left in cluster.text_of("ours")
 
 
 def node_1_closes(cluster):
@@ -168,6 +170,8 @@ def test_close_spider_on_one_node_ends_the_crawl_or_the_node_as_set(
     assert seen.queue.ready > 0
     texts = [cluster.text_of(node) for node in nodes]
     assert all("Spider closed (enough)" in text for text in texts)
+    left = f"{seen.queue.ready} queued requests of enough-1 are not fetched"
+    assert sum(left in text for text in texts) == 1
     assert "CloseSpider('enough')" in cluster.ask("crawl", "status").stdout
 
 

@@ -258,3 +258,16 @@ def test_write_below_the_minimum_free_space_is_refused(new_batches, stopping, tm
     with pytest.raises(WriterStopped, match="FRONTIER_WARC_MIN_FREE_BYTES"):
         new_batches(room=Room(tmp_path, min_free=2 * disk.total)).write([an_exchange()])
     assert len(list(tmp_path.rglob("*.warc.gz*"))) == 1
+
+
+def test_a_payload_is_counted_by_what_it_shares_with_its_original(batches):
+    counters = batches.counters
+    known = set(counters.kinds)
+    for url in ("http://a/", "http://a/", "http://a/?", "http://b/"):
+        batches.write([an_exchange(url=url)])
+    report = counters.report()
+
+    kinds = ("new_payloads", "exact_url", "canonical_url", "digest")
+    assert [report[kind] for kind in (*kinds, "handled")] == [1, 1, 1, 1, 4]
+    assert report["handled_bytes"] == 4 * report["digest_bytes"] == 48
+    assert known == set(counters.kinds), "the node may be reading them"
