@@ -62,6 +62,7 @@ NO_SOCKET = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """How the system says that it has no socket left for this process."""
 SOCKET_PAUSE = 1.0
 """Seconds until it is asked for one again."""
+GZIP = {b"gzip", b"x-gzip"}
 
 
 class CheckedHandler(BaseHandler):
@@ -117,7 +118,7 @@ class CheckedHandler(BaseHandler):
             with self._telling(agent.checked):
                 answer = agent.download_request(request)
                 try:
-                    return await maybe_deferred_to_future(answer)
+                    return _unpacked(request, await maybe_deferred_to_future(answer))
                 except ConnectBindError as error:
                     if error.osError not in NO_SOCKET:
                         raise
@@ -264,6 +265,18 @@ def _written(answer: Any, request: Any) -> Any:
     """
     del request.writeTo
     return answer
+
+
+def _unpacked(request: Request, response: Response) -> Response:
+    """*response*; if it is a robots.txt, without a gzip that it only says it has.
+
+    Scrapy would fail, and then nothing of the host may be fetched.
+    """
+    coding = (response.headers.get(b"Content-Encoding") or b"").strip().lower()
+    is_packed = response.body.startswith(b"\x1f\x8b")
+    if SEED in request.meta and coding in GZIP and not is_packed:
+        del response.headers[b"Content-Encoding"]
+    return response
 
 
 class _Tee:

@@ -85,6 +85,7 @@ def sites():
         "endless": Endless(),
         "bomb": answer(bomb(), "Content-Encoding: gzip"),
         "cut": answer(cut_in_a_rule()),
+        "coded": rules.replace(b"Con", b"Content-Encoding: gzip\r\nCon", 1),
     }.items():
         add(name, robots)
     yield made
@@ -106,7 +107,7 @@ def peak_of(process):
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
 
 
-RULED = ("plain", "hops", "cut")
+RULED = ("plain", "hops", "cut", "coded")
 OPEN = ("missing", "forbidden", "loop")
 SHUT = ("broken", "busy", "hanging", "inside", "endless", "bomb")
 
