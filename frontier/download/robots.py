@@ -59,6 +59,7 @@ from frontier.download.outcomes import (
 )
 from frontier.download.pace import Pace
 from frontier.download.politeness import PATIENCE, lost
+from frontier.errors import WorkerFailed
 from frontier.model import frozen
 from frontier.node.hosts import most_common
 from frontier.scrapy_internals import (
@@ -89,7 +90,7 @@ RETRY_ABSENT = 30.0
 """The same if there was no server: then each request is tried again as well."""
 LIMIT = 512_000
 """Bytes that are read: the least that RFC 9309 (2.5) requires a crawler to read."""
-INLINE = 16_384
+INLINE = 4_096
 """Bytes that are read and applied in the reactor's thread: 0.1 s at the most."""
 MOST_BYTES = 4_000_000
 """Bytes of text of the rules kept: parsed they may take a hundred times as much."""
@@ -312,6 +313,7 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
 
         Raises:
             RobotsUnreachable: It does not tell whether there are rules.
+            WorkerFailed: Its rules cannot be read.
         """
         now = time.monotonic()
         until = now + MAX_AGE
@@ -340,7 +342,11 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
             )
         if len(body) <= INLINE:
             made = self.parse(body)
-        else:  # a second at the most
+        else:
+            workers = self._session.workers
+            given = {"agent": self._agent(request), "url": answer.url}
+            async for _ in workers.run("robots", body, given):
+                pass  # shows that it can be read within the limits of a worker
             made = await asyncio.to_thread(self.parse, body)
         await tell_robots_parsed(self.crawler, made, request)
         return made, len(body)
@@ -435,4 +441,5 @@ def _is_absent(error: Exception) -> bool:
 
 def _said(error: Exception) -> str:
     """*error* in one short line."""
-    return str(error).partition("\n")[0][:200] or type(error).__name__
+    text = error.reason if isinstance(error, WorkerFailed) else str(error)
+    return text.partition("\n")[0][:200] or type(error).__name__

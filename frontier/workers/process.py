@@ -38,6 +38,7 @@ from typing import IO, Any
 JOBS = {
     "feed": "frontier.feeds.parse:feed_job",
     "links": "frontier.urls.links:links_job",
+    "robots": "frontier.urls.robots:robots_job",
     "sitemap": "frontier.urls.sitemaps:sitemap_job",
 }
 """Module and function by job name: the function takes content and arguments, and yields

@@ -10,11 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 import warm
+from protego import Protego
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 
 from frontier.download.outcomes import Excluded, HostBackedOff
-from frontier.download.robots import Known, RobotsTxtMiddleware, _Cache
+from frontier.download.robots import INLINE, Known, RobotsTxtMiddleware, _Cache
+from frontier.errors import WorkerFailed
+from frontier.workers.pool import WorkerPool
 from tests.rawsite import RawSite, answer
 
 SCRIPT = """
@@ -207,3 +211,27 @@ async def test_a_host_that_was_excluded_has_not_no_rules_once_it_is_not():
     known = await middleware._learn("http://host", Request("http://host/"), None)
     assert isinstance(known.error, Excluded)
     assert known.until <= time.monotonic()
+
+
+def for_many_agents(size):
+    """Rules that Protego copies to each of many agents."""
+    names = b"".join(b"User-agent:%d\n" % n for n in range(size // 30))
+    return names + b"Allow:a\n" * ((size - len(names)) // 8)
+
+
+async def test_rules_for_many_agents_do_not_keep_the_node(stack):
+    pool = WorkerPool(1, 0.5, 10**9)
+    stack.push_async_callback(pool.close)
+    middleware = object.__new__(RobotsTxtMiddleware)
+    middleware._session = SimpleNamespace(workers=pool)
+    middleware.agent_of = lambda _: b"bot"
+    middleware.parse = lambda body: pytest.fail(f"{len(body)} bytes were read here")
+    given = Response("http://host/robots.txt", body=for_many_agents(20_000))
+
+    with pytest.raises(WorkerFailed):
+        await middleware._parsed(given, Request("http://host/"))
+
+    assert len(for_many_agents(INLINE)) <= INLINE
+    began = time.process_time()
+    Protego.parse(for_many_agents(INLINE).decode())
+    assert time.process_time() - began < 0.3
