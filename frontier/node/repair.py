@@ -187,6 +187,13 @@ class Repair:
                 "how many of its requests were done is not known any more; the report "
                 "counts them from 0",
             )
+        after = self._ask("HGETALL", keys.counts)
+        for name, old in counts.items() if is_whole else ():
+            if after[name] != old:
+                was, now = int(old), int(after[name])
+                self._tell(
+                    f"{number}:counts", f"its {name.decode()} was {was}, is {now}"
+                )
         self.outcome.ready += ready
         self.outcome.waiting += waiting
         self.outcome.reserved += reserved

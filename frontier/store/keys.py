@@ -215,8 +215,6 @@ class CrawlKeys:
       of start requests, by which they are queued once whatever was imported
     * *imported*: only after an [import](migrate.md#what-was-seen) of what another
       scheduler had seen: the set `imported` exists
-    * *taken:KEY*: `frontier migrate` has taken over that key of scrapy-redis, so
-      nodes do not warn about it
     """
 
     nodes = Key(HASH)

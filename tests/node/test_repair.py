@@ -98,6 +98,14 @@ def test_two_damaged_counts_are_reset_and_reported(damaged, counts, left):
     assert (scan.pushed, scan.acked, scan.skipped) == left
 
 
+def test_a_count_that_is_wrong_is_named(damaged):
+    done = damaged.repair(ready=7)
+
+    assert done.returncode == ExitCode.OK, done.stderr
+    found = json.loads(done.stdout)["removed"]
+    assert found == [["0:counts", "its ready was 7, is 1"]]
+
+
 def test_a_hash_with_a_value_that_cannot_be_read_is_removed(damaged):
     damaged.db("HSET", damaged.part.hosts, "a.example", "no record")
     done = damaged.repair()
