@@ -583,21 +583,16 @@ SCHEDULES = {
 def play(server, name):
     """What is wrong with the schedule *name*; nothing if it holds."""
     made, servers = SCHEDULES[name]
-    loop = Loop()
-    asyncio.set_event_loop(loop)
     ERRORS.take()
     told = Play(server, *servers)
     try:
-        loop.run_until_complete(made(told))
+        Loop().run(made(told), told.processes)
     except AssertionError:
         wrong = f"{CLOCK.now - BEGAN:.1f} s: {traceback.format_exc()[-1500:]}"
     else:
         wrong = ""
     finally:
-        loop.end([engine.process for engine in told.engines])
         ERRORS.take()
-        asyncio.set_event_loop(None)
-        loop.close()
     return wrong
 
 

@@ -494,7 +494,7 @@ class Trial:
         self.delay = draw.choice((0.0, 0.3))
         """For which others leave a host alone; nobody judges whether they do."""
         self.lives, self._ended = {}, []
-        self.engines, self._tasks, self._faulty = [], [], set()
+        self.engines, self.processes, self._tasks = [], [], []
         self.happened = []
         self._forgotten = []
         """From when to when the server has forgotten all, an end too."""
@@ -520,6 +520,7 @@ class Trial:
         name = f"n{len(self.engines)}"
         engine = Engine(self, name, node_id or name)
         self.engines.append(engine)
+        self.processes.append(engine.process)
         self._tasks.append(engine.spawn(engine.open()))
         return engine
 
@@ -605,7 +606,6 @@ class Trial:
             process.thaw(asyncio.get_running_loop())
         elif lot < 0.45:
             self._note("kill", process.name, now, now + 3 * TTL)
-            self._faulty.add(process.name)
             engine.kill()
             self.start()
         elif lot < RESTARTS:
@@ -719,17 +719,12 @@ ERRORS = Errors()
 
 def trial(server, seed):
     """What is wrong with the trial of *seed*, what happened, and the trace of it."""
-    loop = Loop()
-    asyncio.set_event_loop(loop)
     is_cluster = random.Random(f"{seed} servers").random() < CLUSTERS
     made = Trial(server, seed, *(("a", "b", "c") if is_cluster else ()))
     try:
-        wrong = loop.run_until_complete(made.run())
+        wrong = Loop().run(made.run(), made.processes)
     finally:
-        loop.end([engine.process for engine in made.engines])
         ERRORS.take()
-        asyncio.set_event_loop(None)
-        loop.close()
         if made.journals is not None:
             shutil.rmtree(made.journals)
     return wrong, made.happened, made.wire.trace

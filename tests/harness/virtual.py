@@ -9,29 +9,35 @@ What always holds:
     waits for real time: a trial depends on its seed alone.
 2.  The server's clock is the loop's, and what it is ahead. Scripts read it from a key,
     in place of ``TIME``; all scripts are loaded in that variant.
-3.  A key with a TTL keeps its end in a hash, and has its TTL only while a batch of
-    calls runs, in one ``MULTI``, in which the server's own time stands still.
+3.  When a key with a TTL ends is kept here. It has its TTL only while a batch of calls
+    that name it runs, in one ``MULTI``, in which the server's own time stands still.
 """
 
 import asyncio
 import hashlib
 import heapq
+import itertools
+import logging
 import os
 import random
 import secrets
+import socket
 import subprocess
 import sys
 import time
 from asyncio import events
+from collections import deque
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from pathlib import Path
-from weakref import WeakSet
 
 BEGAN = 1_000.0
 """What the monotonic clock shows as a trial begins."""
 EPOCH = 1_700_000_000.0
 """What the clock of the wall shows then."""
+
+
+logger = logging.getLogger("asyncio")
 
 
 class Clock:
@@ -55,8 +61,10 @@ time.time = lambda: EPOCH + CLOCK.now - BEGAN
 secrets.token_hex = lambda count=16: DRAWN.randbytes(count).hex()
 secrets.token_urlsafe = lambda count=16: DRAWN.randbytes(count).hex()
 
-import redis  # noqa: E402 (after the clock, as all that follows)
+import hiredis  # noqa: E402 (after the clock, as all that follows)
+import redis  # noqa: E402
 import redis.exceptions  # noqa: E402
+from redis._parsers.base import BaseParser  # noqa: E402
 from redis.crc import key_slot  # noqa: E402
 
 import frontier.store.scripts as lua  # noqa: E402
@@ -68,38 +76,21 @@ for script in lua.SCRIPTS.values():
     object.__setattr__(script, "source", source)
     object.__setattr__(script, "sha", digest)
 
+os.fsync = os.fdatasync = lambda file: None  # no machine fails here
+
 import frontier.store.client as client  # noqa: E402
 from frontier.store.client import Store  # noqa: E402
 
 NODE = ContextVar("node", default=None)
 """Who runs: the simulated process of a node, or nobody."""
 
-_GO = """
-redis.call('HSET', 'sim', 's', ARGV[2], 'us', ARGV[3])
-local ends = redis.call('HGETALL', 'sim:ends')
-for i = 1, #ends, 2 do
-  local left = tonumber(ends[i + 1]) - tonumber(ARGV[1])
-  if left <= 0 then
-    redis.call('DEL', ends[i])
-    redis.call('HDEL', 'sim:ends', ends[i])
-  elseif ARGV[4] == '1' then
-    redis.call('PEXPIRE', ends[i], left)
-  end
-end
-"""
 _STOP = """
-local known = redis.call('HKEYS', 'sim:ends')
-for _, keys in ipairs({known, KEYS}) do
-  for _, key in ipairs(keys) do
-    local left = redis.call('PTTL', key)
-    if left >= 0 then
-      redis.call('HSET', 'sim:ends', key, string.format('%.0f', ARGV[1] + left))
-      redis.call('PERSIST', key)
-    elseif keys == known then
-      redis.call('HDEL', 'sim:ends', key)
-    end
-  end
+local ends = {}
+for place, key in ipairs(KEYS) do
+  ends[place] = redis.call('PTTL', key)
+  if ends[place] >= 0 then redis.call('PERSIST', key) end
 end
+return ends
 """
 SLOTS, PORT = 16_384, 1
 PLAIN = frozenset(
@@ -125,12 +116,18 @@ class Server:
                 self._client.ping()
                 break
             real(0.01)
-        self._shas = {
-            s.source: self._client.script_load(s.source) for s in lua.SCRIPTS.values()
+        self._socket = socket.socket(socket.AF_UNIX)  # redis-py's take three times as
+        self._socket.connect(str(path))  # long as the server
+        self._reader = hiredis.Reader(replyError=BaseParser.parse_error)
+        self._ask([("HELLO", 3)])
+        load = self._client.script_load
+        self._known = {
+            ("SCRIPT LOAD", s.source): load(s.source) for s in lua.SCRIPTS.values()
         }
-        self._connection = self._client.connection_pool.get_connection()
-        self._go = self._client.script_load(_GO)
-        self._stop = self._client.script_load(_STOP)
+        """Replies that are the same each time; what *INFO* says is of the moment."""
+        self._stop = load(_STOP)
+        self._ends = {}
+        """When keys end, in ms."""
         self.run, self.ahead = 0, 0.0
         """How often it was started; by how many seconds its clock was stepped."""
         self.owners = []
@@ -147,6 +144,7 @@ class Server:
     def clear(self):
         """Begin a trial."""
         self._client.flushall()
+        self._ends = {}
         self.run += 1
         self.ahead = 0.0
         self.owners, self.dead = [], set()
@@ -156,17 +154,27 @@ class Server:
         return self._client.hget(meta, "state")
 
     def snapshot(self):
-        """All that it has."""
-        return [(key, self._client.dump(key)) for key in self._client.keys("*")]
+        """All that it has, and when that ends."""
+        return [
+            (key, self._client.dump(key), self._ends.get(key))
+            for key in self._client.keys("*")
+        ]
 
     def restart(self, snapshot):
         """Have what it had at *snapshot*, as another run."""
-        pipeline = self._client.pipeline(transaction=True)
-        pipeline.flushall()
-        for key, value in snapshot:
-            pipeline.restore(key, 0, value)
-        pipeline.execute()
+        self._restore(self._client.keys("*"), snapshot)
         self.run += 1
+
+    def _restore(self, gone, snapshot):
+        pipeline = self._client.pipeline(transaction=True)
+        for key in gone:
+            pipeline.delete(key)
+            self._ends.pop(key, None)
+        for key, value, end in snapshot:
+            pipeline.restore(key, 0, value, replace=True)
+            if end is not None:
+                self._ends[key] = end
+        pipeline.execute()
 
     def cluster(self, *names):
         """Be a cluster of the servers *names*, which have the slots in equal parts."""
@@ -182,14 +190,10 @@ class Server:
 
     def take_over(self, old, new, snapshot):
         """Have *new* in the place of *old*, with what that had at *snapshot*."""
-        keys = self._client.keys("*")
-        pipeline = self._client.pipeline(transaction=True)
-        for key in [key for key in keys if self.owner(key) == old]:
-            pipeline.delete(key)
-        for key, value in snapshot:
-            if self.owner(key) == old and not key.startswith(b"sim"):
-                pipeline.restore(key, 0, value, replace=True)
-        pipeline.execute()
+        self._restore(
+            [key for key in self._client.keys("*") if self.owner(key) == old],
+            [entry for entry in snapshot if self.owner(entry[0]) == old],
+        )
         self.owners = [(new if o == old else o, *rest) for o, *rest in self.owners]
 
     def ask(self, name, commands):
@@ -217,43 +221,58 @@ class Server:
     def execute(self, commands):
         """The replies to *commands*, errors among them."""
         seconds, micros = self._time()
-        now = seconds * 1000 + micros // 1000
-        asked = [c for c in commands if c[0] not in ("SCRIPT LOAD", "TIME")]
-        full = any(str(c[0]).upper() not in PLAIN for c in asked)
-        replies = []
-        if asked:
-            try:
-                replies = self._run(asked, (now, seconds, micros, int(full)), full)
-            except redis.exceptions.ResponseError as error:  # no such command
-                if len(asked) > 1:
-                    raise
-                replies = [error]
+        known = {**self._known, ("TIME",): (seconds, micros)}
+        asked = [command for command in commands if command not in known]
+        replies = self._run(asked, seconds, micros) if asked else []
         found = iter(replies)
-        return [
-            self._shas[c[1]]
-            if c[0] == "SCRIPT LOAD"
-            else ((seconds, micros) if c[0] == "TIME" else next(found))
-            for c in commands
-        ]
+        replies = [known[c] if c in known else next(found) for c in commands]
+        if commands[0][0] == "INFO":
+            self._known[commands[0]] = replies[0]
+        return replies
 
-    def _run(self, commands, now, full):
-        batch = [("MULTI",), ("EVALSHA", self._go, 0, *now), *commands]
-        if full:
-            keys = sorted({key for parts in commands for key in named(parts)})
-            batch.append(("EVALSHA", self._stop, len(keys), *keys, now[0]))
-        batch.append(("EXEC",))
-        connection = self._connection  # a pipeline of redis-py takes as long again
-        connection.send_packed_command(connection.pack_commands(batch))
-        *queued, replies = [connection.read_response() for _ in batch]
-        assert len(replies) == len(queued) - 1
-        for reply in (replies[0], replies[-1]) if full else replies[:1]:
-            if isinstance(reply, Exception):
-                raise reply
+    def _run(self, commands, seconds, micros):
+        now = seconds * 1000 + micros // 1000
+        before = [("HSET", "sim", "s", seconds, "us", micros)]
+        for key in [key for key, end in self._ends.items() if end <= now]:
+            before.append(("DEL", key))
+            del self._ends[key]
+        keys = {k for c in commands if c[0] not in PLAIN for k in named(c)}
+        after = []
+        if keys:
+            keys = sorted(keys)
+            ends = self._ends
+            before.insert(0, ("MULTI",))
+            before += [("PEXPIRE", k, ends[k] - now) for k in keys if k in ends]
+            after = [("EVALSHA", self._stop, len(keys), *keys), ("EXEC",)]
+        replies = self._ask([*before, *commands, *after])[len(before) :]
+        if after:
+            *_, replies = replies
+            *replies, left = replies[len(before) - 1 :]
+            for key, milliseconds in zip(keys, left, strict=True):
+                self._ends.pop(key, None)
+                if milliseconds >= 0:
+                    self._ends[key] = now + milliseconds
         read = self._client.response_callbacks
         return [
             read[c[0]](reply) if c[0] in read and not is_error(reply) else reply
-            for c, reply in zip(commands, replies[1:], strict=not full)
+            for c, reply in zip(commands, replies, strict=True)
         ]
+
+    def _ask(self, commands):
+        self._socket.sendall(b"".join(map(packed, commands)))
+        replies = []
+        while len(replies) < len(commands):
+            reply = self._reader.gets()
+            if reply is False:
+                self._reader.feed(self._socket.recv(1 << 16))
+            else:
+                replies.append(reply)
+        return replies
+
+
+def packed(command):
+    """The bytes of *command*, whose name may have two words."""
+    return hiredis.pack_command((*command[0].split(" "), *command[1:]))
 
 
 def is_error(reply):
@@ -276,110 +295,128 @@ class Process:
     def __init__(self, name):
         self.name = name
         self.frozen = self.dead = self.cut = False
-        self._held = []
-
-    def hold(self, handle):
-        """Whether *handle* does not run now."""
-        holds = self.frozen or self.dead
-        if holds:
-            self._held.append(handle)
-        return holds
+        self.held = []
+        """What would run if it were neither."""
 
     def thaw(self, loop):
         """Go on, with all that was due meanwhile."""
         self.frozen = self.dead = False
-        held, self._held = self._held, []
-        loop._ready.extend(held)
+        held, self.held = self.held, []
+        loop.ready.extend(held)
 
 
-class _Held:
-    """Is run unless its process is frozen, or dead."""
+class _Handle:
+    """A call that may be cancelled."""
 
-    __slots__ = ()
+    __slots__ = ("args", "callback", "context", "time")
 
-    def _run(self):
-        process = self._context.get(NODE)
-        if process is None or not process.hold(self):
-            super()._run()
+    def __init__(self, callback, args, context, time=None):
+        self.callback, self.args, self.time = callback, args, time
+        self.context = copy_context() if context is None else context  # may be false
 
+    def cancel(self):
+        self.callback = None
 
-class _Handle(_Held, events.Handle):
-    __slots__ = ()
+    def cancelled(self):
+        return self.callback is None
 
-
-class _TimerHandle(_Held, events.TimerHandle):
-    __slots__ = ()
+    def when(self):
+        return self.time
 
 
 class _Task(asyncio.Task):
     """Has a hash that is the same each time, for sets of tasks."""
 
     def __init__(self, *args, number, **options):
-        self._number = number  # hashed as it is made
+        self.number = number  # hashed as it is made
         super().__init__(*args, **options)
 
     def __hash__(self):
-        return self._number
+        return self.number
 
 
-class Loop(asyncio.SelectorEventLoop):
+class Loop(asyncio.AbstractEventLoop):
     """Its time passes only while nobody has anything to do."""
 
     def __init__(self):
-        super().__init__()
-        self._made = 0
+        self.ready = deque()
+        self._timers = []
+        self._count = itertools.count()
         self.over = False
         """Whether the trial is, and what is left ends."""
-        self.tasks = WeakSet()
-        select = self._selector.select
 
-        def pass_on(timeout=None):
-            if timeout is None:
-                raise RuntimeError("nobody will ever have anything to do")
-            CLOCK.now += timeout
-            return select(0) if not timeout else []
+    def run(self, work, processes):
+        """What *work* returns; then all that still runs in *processes* ends."""
+        asyncio.set_event_loop(self)
+        events._set_running_loop(self)
+        try:
+            return self._complete(work)
+        finally:
+            self.over = True
+            for _ in range(100):
+                left = sorted(asyncio.all_tasks(self), key=lambda task: task.number)
+                for task in left:
+                    task.cancel()
+                for process in processes:
+                    process.thaw(self)
+                self._complete(asyncio.sleep(0.1))
+                if not left:
+                    break
+            events._set_running_loop(None)
+            asyncio.set_event_loop(None)
+            assert not left, f"{left} do not end"
 
-        self._selector.select = pass_on
-        self.set_task_factory(self._make)
+    def _complete(self, work):
+        task = self.create_task(work)
+        while not task.done():
+            self._turn()
+        return task.result()
 
-    def _make(self, loop, coroutine, **options):
-        self._made += 1
-        task = _Task(coroutine, loop=loop, number=self._made, **options)
-        self.tasks.add(task)
-        return task
+    def _turn(self):
+        ready, timers = self.ready, self._timers
+        if not ready:
+            while timers and timers[0][2].callback is None:
+                heapq.heappop(timers)
+            assert timers, "nobody will ever have anything to do"
+            CLOCK.now = max(CLOCK.now, timers[0][0])
+        while timers and timers[0][0] <= CLOCK.now:
+            ready.append(heapq.heappop(timers)[2])
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle.callback is None:
+                continue
+            process = handle.context.get(NODE)
+            if process is not None and (process.frozen or process.dead):
+                process.held.append(handle)
+                continue
+            try:
+                handle.context.run(handle.callback, *handle.args)
+            except Exception:
+                logger.exception("a callback has failed")
 
     def time(self):
         return CLOCK.now
 
-    def _call_soon(self, callback, args, context):
-        if context is None:  # an empty one is false
-            context = copy_context()
-        handle = _Handle(callback, args, self, context)
-        self._ready.append(handle)
+    def call_soon(self, callback, *args, context=None):
+        handle = _Handle(callback, args, context)
+        self.ready.append(handle)
         return handle
 
-    def call_at(self, when, callback, *args, context=None):
-        self._check_closed()
-        if context is None:
-            context = copy_context()
-        timer = _TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True
-        return timer
+    call_soon_threadsafe = call_soon
 
-    def end(self, processes):
-        """End all that runs still, dead or alive."""
-        self.over = True
-        for _ in range(100):
-            left = [task for task in self.tasks if not task.done()]
-            if not left:
-                return
-            for task in left:
-                task.cancel()
-            for process in processes:
-                process.thaw(self)
-            self.run_until_complete(asyncio.sleep(0.1))
-        raise RuntimeError(f"{left} do not end")
+    def call_later(self, delay, callback, *args, context=None):
+        return self.call_at(CLOCK.now + delay, callback, *args, context=context)
+
+    def call_at(self, when, callback, *args, context=None):
+        handle = _Handle(callback, args, context, when)
+        heapq.heappush(self._timers, (when, next(self._count), handle))
+        return handle
+
+    def create_future(self):
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coroutine, **options):
+        return _Task(coroutine, loop=self, number=next(self._count), **options)
 
     def run_in_executor(self, executor, function, *args):
         """Threads are what the loop's thread does at once."""
@@ -389,6 +426,15 @@ class Loop(asyncio.SelectorEventLoop):
         except Exception as error:  # noqa: BLE001 (whoever waits has it)
             done.set_exception(error)
         return done
+
+    def call_exception_handler(self, context):
+        logger.error(context["message"], exc_info=context.get("exception"))
+
+    def get_debug(self):
+        return False
+
+    def is_closed(self):
+        return False
 
 
 NOBODY = copy_context()
@@ -447,12 +493,10 @@ class SimStore(Store):
 
         if there is not None:
             loop.call_later(there, execute, context=NOBODY)
-        late = redis.exceptions.TimeoutError("it did not answer in time")
-        ends = loop.call_later(self.patience, answer, late)
-        try:
-            return await reply
-        finally:
-            ends.cancel()
+        if loses or there + back >= self.patience:
+            late = redis.exceptions.TimeoutError("it did not answer in time")
+            loop.call_later(self.patience, answer, late)
+        return await reply
 
 
 def same_hashes(module):
