@@ -102,7 +102,7 @@ class Router:
         """The servers that have slots, as far as known."""
         if self.alone:
             return self.seeds
-        return list(dict.fromkeys(owner for owner in self._owners if owner))
+        return list(dict.fromkeys(filter(None, self._owners)))
 
     def note_lost(self, servers: set[Server | None]) -> None:
         """Count a change by which *servers* may lack the last writes."""

@@ -30,14 +30,15 @@ Outside are, with what tests them:
 import argparse
 import asyncio
 import hashlib
+import json
 import logging
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,14 +53,16 @@ from tests.harness.virtual import (
     Process,
     Server,
     SimStore,
+    blocking,
     same_hashes,
 )
 
 # isort: split
 # Time is virtual from here on.
+from frontier.cluster import ring
 from frontier.errors import ConfigurationError
-from frontier.node import inbox, node as nodes
-from frontier.node.context import Features, Owner
+from frontier.node import end_of_crawl, inbox, node as nodes
+from frontier.node.context import Features, Owner, happens
 from frontier.node.delivery import Delivery
 from frontier.node.ends import ORDERS, UNDONE
 from frontier.node.hosts import Concurrency
@@ -68,13 +71,17 @@ from frontier.node.journal.rebuild import Rebuild
 from frontier.node.journal.writer import MAX_BATCH, Journal, _framed
 from frontier.node.node import Node
 from frontier.node.process_stats import ProcessStats
+from frontier.queue.dead_letters import counted, letters
 from frontier.queue.item import decode, encode
 from frontier.queue.push import ARE_SEEN, CLAIM, TEST, Push
+from frontier.queue.reserve import Ran
 from frontier.settings.config import Config
-from frontier.store.client import BlockingStore
+from frontier.store.address import address_of
 from frontier.testing.oracle import Entry, RequestLog
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import QueueAddresses
+from frontier.watchdog.child import Watchdog
+from frontier.watchdog.process import Watch
 from tests.chaos.oracle import Facts, judge
 from tests.harness.mutants import MUTANTS
 
@@ -101,6 +108,12 @@ meanwhile: only who has pushed what is lost can push it again."""
 REBUILDS = 0.15
 """Part of the others that have journals, and lose the store: all nodes are killed, the
 server starts empty, and the crawl is rebuilt."""
+OLDEST = 4 * TTL
+"""Seconds since the snapshot from which a server alone may be started again."""
+WATCHED = 0.2
+"""Part of the trials that have watchdogs, and callbacks that compute."""
+BUSY_MAX = 2.5 * TTL
+"""Seconds for which a callback may compute."""
 UNWRITTEN = 0.5
 """Seconds until a slow disk has what is noted in a journal, and nobody waits for."""
 HEARD = 2.0
@@ -110,7 +123,9 @@ LATE = 4.0
 
 nodes.Store = SimStore
 inbox.POLL = 0.5  # else most of a trial would be looks for hints
-ProcessStats.measure = lambda self: None  # what a real process takes is of no seed
+end_of_crawl.LOOK = 0.25  # and most turns of the loop looks whether it is over
+ring._owners = lru_cache(ring._owners)  # each trial has the same nodes
+ProcessStats.run = SimStore.pulse  # what a real process takes is of no seed
 ProcessStats.report = lambda self, held: {}
 Node._uncommitted = lambda self: []  # asked by redis-py, which knows no such cluster
 
@@ -147,12 +162,13 @@ class Wire:
 
     def note(self, process, commands, replies):
         """Have it in the trace that the server has done *commands*."""
-        if commands[0][0] == "INFO":
-            replies = "of the moment"
-        said = hashlib.sha1(repr((commands, replies)).encode()).hexdigest()[:8]
-        names = ",".join(
-            str(parts[0]) for parts in commands if parts[0] != "SCRIPT LOAD"
-        )
+        done = [
+            (command, "of the moment" if command[0] == "INFO" else reply)
+            for command, reply in zip(commands, replies, strict=True)
+            if command[0] != "SCRIPT LOAD"
+        ]
+        said = hashlib.sha1(repr(done).encode()).hexdigest()[:8]
+        names = ",".join(command[0] for command, _ in done)
         who = process.name if process else "?"
         self.trace.append(f"{CLOCK.now:.6f} {who} {names} {said}")
 
@@ -242,6 +258,48 @@ class SimJournal(Journal):
         self._publish()
 
 
+class SimWatch(Watch):
+    """The watchdog's process, which watches a simulated one."""
+
+    def __init__(self, process, store, *given):
+        self._process = process
+        super().__init__(*given)
+        self._store = store
+
+    @property
+    def lives(self):
+        return not self._process.dead
+
+    def _is_stopped(self):
+        return self._process.frozen or self._process.dead
+
+    def _say(self, message):
+        logging.getLogger("frontier.watchdog").info(message)
+
+
+class SimWatchdog(Watchdog):
+    """Has the other process look in this one, at once."""
+
+    async def _start(self):
+        process, settings = NODE.get(), json.loads(self._given)
+        store = blocking(SimStore.at, process)
+        self._look(SimWatch(process, store, self._memory, settings))
+
+    def _look(self, watch):
+        if self._memory.file < 0:
+            return
+        if watch.lives:
+            watch.look()
+        elif not watch._process.cut:
+            watch.part()
+            return
+        later = asyncio.get_running_loop().call_later
+        later(watch.interval, self._look, watch, context=NOBODY)
+
+
+nodes.Watchdog = SimWatchdog
+
+
 class Journaled(Features):
     """A node with a journal in *directory*, if there is one."""
 
@@ -267,11 +325,16 @@ class Engine(Owner):
     def __init__(self, trial, name, node_id):
         self._trial, self.process, self._node_id = trial, Process(name), node_id
         self._draw = random.Random(f"{trial.seed} {name}")
-        self._ready, self._active = asyncio.Event(), {}
+        self._ready, self._active = asyncio.Event(), set()
+        self._through = []
+        """Reservations that are done with, but may not have left the node; and whether
+        their requests were sent."""
         self.finished = None
         """When it heard of the end of the crawl."""
         self.drained = self.closed = False
         self.failures = []
+        self.computes = 0.0
+        """Seconds for which the next callback computes."""
         self.about_to_write = 0
         """Requests between the look for their lease and the last one."""
         self._begun = False
@@ -292,7 +355,7 @@ class Engine(Owner):
             crawl_id="c",
             partitions=PARTITIONS,
             lease_ttl=TTL,
-            busy_max=0,
+            busy_max=self._trial.busy_max,
             warc_enabled=False,
             store_wait=3600.0,
             keep_frontier=True,
@@ -320,6 +383,7 @@ class Engine(Owner):
         await self._crawl()
         await made.close()
         self.closed = True
+        self._see_ends()
 
     def enqueue(self, page):
         """Have *page* be fetched, unless it was seen."""
@@ -375,10 +439,9 @@ class Engine(Owner):
 
     async def _crawl(self):
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await self._ready.wait()
+            await happens(self._ready, 0.2)
             self._ready.clear()
+            self._see_ends()
             if self.finished or self.drained or self.failures:
                 if not self._active or self.failures:
                     return
@@ -387,7 +450,7 @@ class Engine(Owner):
                 reservation = self.take()
                 if reservation is None:
                     break
-                self._active[reservation.key] = CLOCK.now
+                self._active.add(reservation.key)
                 asyncio.get_running_loop().create_task(self._fetch(reservation))
 
     async def _fetch(self, reservation):
@@ -408,6 +471,7 @@ class Engine(Owner):
             if not self.last_look or await self._covered(reservation):
                 await site.ask(page, self.process)
                 await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.3)))
+                await self._compute(reservation, page)
                 for child in site.links[page]:
                     if child in site.local and (page, child) not in site.plain:
                         self.adopt(child, tree)
@@ -418,13 +482,44 @@ class Engine(Owner):
             await self.node.acks.put_back(reservation)
         else:
             self.done(reservation)
-        while reservation.key in self.node.inbox.open:
-            await asyncio.sleep(0.05)
-        del self._active[reservation.key]
+        self._through.append((reservation, is_sent))
         self._ready.set()
-        while is_sent and self._stands(tree):
-            await asyncio.sleep(0.05)
-        self._trial.end(self.process.name, reservation.key)
+
+    def _see_ends(self):
+        """Free the slots of what is acked or lost, and note when its tree is over."""
+        through, self._through = self._through, []
+        for reservation, is_sent in through:
+            if reservation.key in self.node.inbox.open:
+                self._through.append((reservation, is_sent))
+                continue
+            self._active.discard(reservation.key)
+            if is_sent and not self.closed and self._stands(reservation.delivery):
+                self._through.append((reservation, is_sent))
+            else:
+                self._trial.end(self.process.name, reservation.key)
+
+    async def _compute(self, reservation, page):
+        """Keep the process busy, if this page's callback is one that computes.
+
+        What keeps it busy for too long is given up, so it leads to nothing.
+        """
+        seconds, trial = self.computes, self._trial
+        is_long, url = seconds > trial.busy_max, trial.site.url(page)
+        if not seconds or reservation.id < 0 or (is_long and trial.site.links[page]):
+            return
+        self.computes = 0.0
+        name, now = self.process.name if is_long else "of no", CLOCK.now
+        trial.note(f"compute {seconds:.3f}", name, now, now + seconds + 3 * TTL)
+        if is_long:
+            trial.given_up.add(url)
+        watchdog, loop = self.node.watchdog, asyncio.get_running_loop()
+        lease = reservation.lease
+        ran = Ran(lease.partition, lease.token, reservation.id)
+        before = watchdog.enter(watchdog.record(ran, url))
+        self.process.busy = True
+        loop.call_later(seconds, self.process.calm, loop, context=NOBODY)
+        await asyncio.sleep(0)
+        watchdog.leave(before)
 
     def _stands(self, tree):
         """Whether something is left of *tree* here."""
@@ -455,6 +550,9 @@ class Engine(Owner):
 
     def busy(self):
         return bool(self._active) or not self._begun or self._trial.goes_on
+
+    def ended(self, reservations):
+        self._ready.set()
 
     # What parts that the simulator has not got make a node wait for.
 
@@ -491,6 +589,11 @@ class Trial:
                 self._choose_local(random.Random(f"{seed} local"))
         self.wire = Wire(draw, draw.choice((0.0, 0.0, 0.003, 0.02)))
         SimStore.wire, SimStore.server = self.wire, server
+        SimStore.at = address_of({"REDIS_URL": self.url})
+        watched = random.Random(f"{seed} watchdog").random() < WATCHED
+        self.busy_max = BUSY_MAX if watched else 0.0
+        self.given_up = set()
+        """URLs of pages whose callbacks compute for longer."""
         self.delay = draw.choice((0.0, 0.3))
         """For which others leave a host alone; nobody judges whether they do."""
         self.lives, self._ended = {}, []
@@ -532,7 +635,7 @@ class Trial:
             if not (e.process.dead or e.drained or e.closed or e.finished)
         ]
 
-    def _note(self, what, name, since, until):
+    def note(self, what, name, since, until):
         """It befell the process *name*; all of them, if that is empty."""
         self.happened.append(f"{CLOCK.now - BEGAN:.3f} {what} {name}")
         self.wire.windows.append((name, since, until))
@@ -569,18 +672,12 @@ class Trial:
         if self.is_over() or not any(e._begun for e in self._alive):
             return
         # What was done just before may be in no journal.
-        self._note("lose the store", "", CLOCK.now - 2 * UNWRITTEN, CLOCK.now)
+        self.note("lose the store", "", CLOCK.now - 2 * UNWRITTEN, CLOCK.now)
         for engine in self.engines:
             engine.kill()
         self.server.restart([])
         await asyncio.sleep(TTL)
-        store = BlockingStore.from_settings({"REDIS_URL": self.url})
-
-        async def ask(batch, copies):
-            return self.server.execute(batch.commands)
-
-        store._servers.ask = ask
-        Rebuild(store, "sim", "c", [self.journals]).run()
+        Rebuild(blocking(SimStore.at), "sim", "c", [self.journals]).run()
         self.start()
         self.start()
 
@@ -593,47 +690,53 @@ class Trial:
         process = engine.process
         seconds = draw.choice((0.3, TTL / 2, TTL, 2 * TTL)) * draw.uniform(0.8, 1.3)
         ends = now + seconds + 3 * TTL
-        if lot < 0.25:
+        if self.busy_max and draw.random() < 0.5:
+            engine.computes = draw.choice((TTL / 2, TTL, 2 * TTL, 3 * TTL))
+        elif lot < 0.25:
             if lot < 0.15:
                 # The worst moment; it wakes up just after others have its partitions.
                 while not engine.about_to_write and CLOCK.now < now + 2.0:
                     await asyncio.sleep(0.01)
                 seconds = TTL * draw.uniform(1.0, 1.5)
                 ends += 2.0 + seconds
-            self._note(f"freeze {seconds:.3f}", process.name, now, ends)
+            self.note(f"freeze {seconds:.3f}", process.name, now, ends)
             process.frozen = True
             await asyncio.sleep(seconds)
             process.thaw(asyncio.get_running_loop())
         elif lot < 0.45:
-            self._note("kill", process.name, now, now + 3 * TTL)
+            self.note("kill", process.name, now, now + 3 * TTL)
             engine.kill()
             self.start()
         elif lot < RESTARTS:
-            self._note(f"cut {seconds:.3f}", process.name, now, ends)
+            self.note(f"cut {seconds:.3f}", process.name, now, ends)
             process.cut = True
             await asyncio.sleep(seconds)
             process.cut = False
         elif lot < 0.7 and any(e._begun for e in alive):
-            snapshot, age = self.server.snapshot(), draw.uniform(0.0, 1.0)
+            oldest = 1.0 if self.server.owners else draw.choice((1.0, OLDEST))
+            snapshot, age = self.server.snapshot(), draw.uniform(0.0, oldest)
             await asyncio.sleep(age)
-            self._note(f"restart {age:.3f}", "", now, CLOCK.now + 3 * TTL)
+            if self.is_over():
+                return
+            self.note(f"restart {age:.3f}", "", now, CLOCK.now + HEARD)
             if self.server.owners:
                 old, *_ = draw.choice(self.server.owners)
                 self.server.take_over(old, f"{old}'", snapshot)
             else:
                 self.server.restart(snapshot)
+                self.server.ahead -= draw.choice((0.0, age))  # its machine's snapshot
             self._forgotten.append((now, CLOCK.now))
         elif lot < MOVES:
             step = draw.choice((-1, 1)) * draw.uniform(0.5, 2 * TTL)
-            self._note(f"step {step:.3f}", "", now, now + abs(step) + 3 * TTL)
+            self.note(f"step {step:.3f}", "", now, now + abs(step) + 3 * TTL)
             self.server.ahead += step
         elif lot < 0.9 and engine._begun and not self.server.owners:
-            self._note("drain", process.name, now, now)
+            self.note("drain", process.name, now, now)
             if len(alive) == 1:
                 self.start()
             engine.drain()
         else:
-            self._note("open", "", now, now)
+            self.note("open", "", now, now)
             self.start()
 
     def _staying(self):
@@ -658,6 +761,15 @@ class Trial:
             return replace(entry, end=entry.start)
         return entry
 
+    def _dead(self):
+        """The URLs that were given up."""
+        begun = [engine for engine in self.engines if engine._begun]
+        if not self.busy_max or not begun:
+            return set()
+        store, keys = blocking(SimStore.at), begun[0].node.keys
+        counts = counted(store, keys, PARTITIONS)
+        return {letter.url for letter in letters(store, keys, counts)}
+
     def _judge(self):
         lives = self._ended + [
             Life(name, url, since, CLOCK.now)
@@ -681,6 +793,7 @@ class Trial:
             expected=self.site.urls,
             log=RequestLog(map(self._without_forgotten, self.site.entries)),
             in_flight=excused,
+            dead=self._dead() - self.given_up,
             finished=EPOCH - BEGAN + min(ends) if ends and not stays else None,
             crashed=tuple(
                 f"{e.process.name}: {f!r}" for e in self.engines for f in e.failures

@@ -79,7 +79,7 @@ for script in lua.SCRIPTS.values():
 os.fsync = os.fdatasync = lambda file: None  # no machine fails here
 
 import frontier.store.client as client  # noqa: E402
-from frontier.store.client import Store  # noqa: E402
+from frontier.store.client import BlockingStore, Store  # noqa: E402
 
 NODE = ContextVar("node", default=None)
 """Who runs: the simulated process of a node, or nobody."""
@@ -290,17 +290,22 @@ def named(parts):
 
 
 class Process:
-    """What a node runs in: it may be frozen, or killed, at any moment."""
+    """What a node runs in: it may be frozen, or killed, or compute, at any moment."""
 
     def __init__(self, name):
         self.name = name
-        self.frozen = self.dead = self.cut = False
+        self.frozen = self.dead = self.busy = self.cut = False
         self.held = []
-        """What would run if it were neither."""
+        """What would run if it were none of the first three."""
 
     def thaw(self, loop):
         """Go on, with all that was due meanwhile."""
         self.frozen = self.dead = False
+        self.calm(loop)
+
+    def calm(self, loop):
+        """Compute no longer."""
+        self.busy = False
         held, self.held = self.held, []
         loop.ready.extend(held)
 
@@ -386,7 +391,7 @@ class Loop(asyncio.AbstractEventLoop):
             if handle.callback is None:
                 continue
             process = handle.context.get(NODE)
-            if process is not None and (process.frozen or process.dead):
+            if process is not None and (process.frozen or process.dead or process.busy):
                 process.held.append(handle)
                 continue
             try:
@@ -459,7 +464,7 @@ class SimStore(Store):
         super().__init__(servers)
         servers.ask = self._ask
 
-    async def pulse(self, silence, on_silent):
+    async def pulse(self, *asked):
         """Ask no server whether it lives: each call has an end."""
 
     async def _ask(self, batch, copies):
@@ -497,6 +502,21 @@ class SimStore(Store):
             late = redis.exceptions.TimeoutError("it did not answer in time")
             loop.call_later(self.patience, answer, late)
         return await reply
+
+
+def blocking(address, process=None):
+    """A client of the server at *address* whose calls take no time."""
+    store, server = BlockingStore.at(address, repeats=False), SimStore.server
+
+    async def ask(batch, copies):
+        if process is not None and process.cut:
+            raise redis.exceptions.ConnectionError("it is cut off")
+        if store.alone:
+            return server.execute(batch.commands)
+        return server.ask(batch.server[0], batch.commands)
+
+    store._servers.ask = ask
+    return store
 
 
 def same_hashes(module):
