@@ -21,6 +21,7 @@ from frontier.node.reclaim import Reclaim
 from frontier.store import cluster_router
 from frontier.store.client import Store
 from frontier.store.scripts import SCRIPTS
+from frontier.watchdog.process import Watch
 
 
 def _rewrite(script, old, new):
@@ -223,6 +224,11 @@ def takes_what_was_emptied(engine):
     _rewrite(SCRIPTS["lease_acquire"], "if born ~= ARGV[2] then", "if false then")
 
 
+def never_stands_in(engine):
+    """A watchdog sent no heartbeat for a node that computes."""
+    Watch._beat = lambda self: True
+
+
 MUTANTS = {
     made.__name__: made
     for made in (
@@ -252,5 +258,6 @@ MUTANTS = {
         takes_from_whom_it_never_met,
         counts_on_for_ever,
         takes_what_was_emptied,
+        never_stands_in,
     )
 }
