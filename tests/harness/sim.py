@@ -12,7 +12,12 @@ One seed is one trial: it does the same each time, as the trace's digest shows.
 
 A node is driven by eight verbs: open, enqueue, take, done, tick (time passes), freeze
 or kill, cut, back. Replies can be lost, and calls can run late: after they timed out,
-and after others that were sent later.
+and after others that were sent later. A server can start again with what it had a
+moment or four leases ago, with its clock, or with nothing.
+
+What was under way since that snapshot may be fetched again, until nodes have heard of
+the restart, and nothing may be lost. A callback that computes for less than
+``FRONTIER_BUSY_MAX`` excuses nothing; what computes for longer is given up.
 
 Outside are, with what tests them:
 
@@ -20,7 +25,8 @@ Outside are, with what tests them:
 * The archive's threads: `tests/warc/test_writer_thread.py`, `tests.chaos`.
 * The journal's thread (it is written in the loop's), and who removes journals:
   `tests/node/journal`.
-* The watchdog's process: `tests/watchdog`, `tests/integration/test_busy.py`.
+* The watchdog's process and its pipe (it looks in this one; its calls take no time):
+  `tests/watchdog`, `tests/integration/test_busy.py`.
 * redis-py, its timers and connections: `tests/store`, `tests/node/test_heartbeat.py`.
 * Slots that move, replicas and Sentinel: `make stores`, `tests.chaos`.
 * Delays between requests of two nodes, which nobody judges here: `tests.chaos`.
@@ -109,7 +115,9 @@ REBUILDS = 0.15
 """Part of the others that have journals, and lose the store: all nodes are killed, the
 server starts empty, and the crawl is rebuilt."""
 OLDEST = 4 * TTL
-"""Seconds since the snapshot from which a server alone may be started again."""
+"""Seconds since the snapshot from which a server alone may be started again. All that
+it has is of one moment: who was acked later is there again, so nothing is lost. Of a
+cluster's, a second: what was pushed is kept for longer than that."""
 WATCHED = 0.2
 """Part of the trials that have watchdogs, and callbacks that compute."""
 BUSY_MAX = 2.5 * TTL
