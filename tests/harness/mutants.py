@@ -14,7 +14,6 @@ from frontier.node.context import Part
 from frontier.node.deliveries import Deliveries
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.inbox import Inbox
-from frontier.node.journal.rebuild import Rebuild
 from frontier.node.node import Node
 from frontier.node.ready_queues import ReadyQueues
 from frontier.node.reclaim import Reclaim
@@ -69,24 +68,14 @@ def stays_unserved(engine):
     Heartbeat._take_over, ReadyQueues.knows = forgetful, unasked
 
 
-def _put_back_only(is_meant):
+def never_recovers(engine):
+    """What a lost reply had reserved stayed reserved."""
     put_back = Reclaim.put_back
 
     async def some(self, leases):
-        meant = [one for one in leases if is_meant(leases[one])]
-        await put_back(self, {one: leases[one] for one in meant})
+        await put_back(self, {one: leases[one] for one in leases if leases[one]})
 
     Reclaim.put_back = some
-
-
-def never_recovers(engine):
-    """What a lost reply had reserved stayed reserved."""
-    _put_back_only(bool)
-
-
-def never_reclaims(engine):
-    """What a dead node had reserved was put back by nobody."""
-    _put_back_only(lambda former: not former)
 
 
 def never_starts_over(engine):
@@ -143,17 +132,6 @@ def acks_before_its_links(engine):
     outbox.Outbox.flush = flush
 
 
-def rebuilds_from_one_journal(engine):
-    """A crawl was rebuilt from the journal of one of its nodes."""
-    found = Rebuild._journals
-    Rebuild._journals = lambda self, *asked: found(self, *asked)[:1]
-
-
-def forgets_what_is_done(engine):
-    """A rebuilt crawl had what journals say is done in its queues again."""
-    Rebuild._find_done = lambda self, path: None
-
-
 def claims_for_what_is_lost(engine):
     """After a restart of the server pages that were lost claimed what they had had."""
     outbox.Outbox._without_lost = lambda self, batches: batches
@@ -198,11 +176,6 @@ def marks_crawls_alike(engine):
     crawls.secrets = SimpleNamespace(token_hex=lambda count: "0" * count)
 
 
-def takes_from_the_living(engine):
-    """A lease was taken from whoever had it."""
-    Membership.is_dead = lambda self, holder: True
-
-
 def takes_from_whom_it_never_met(engine):
     """Who is not on the map was dead, though a node may have an older map."""
     Membership.is_dead = lambda self, holder: holder not in self._names
@@ -236,12 +209,9 @@ MUTANTS = {
         written_after_a_thaw,
         stays_unserved,
         never_recovers,
-        never_reclaims,
         never_starts_over,
         hands_over_what_is_started,
         acks_before_its_links,
-        rebuilds_from_one_journal,
-        forgets_what_is_done,
         waits_for_what_is_kept,
         adopts_what_it_has,
         acks_before_what_it_adopts,
@@ -254,7 +224,6 @@ MUTANTS = {
         drops_after_an_outage,
         lets_in_its_double,
         marks_crawls_alike,
-        takes_from_the_living,
         takes_from_whom_it_never_met,
         counts_on_for_ever,
         takes_what_was_emptied,

@@ -15,16 +15,22 @@ Those that end in `local` are about requests that cannot be stored.
 import argparse
 import asyncio
 import json
-import logging
 import os
 import sys
-import tempfile
 import traceback
-from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from tests.harness.sim import ERRORS, PARTITIONS, SLOTS, TTL, Engine, Site, Trial
+from tests.harness.sim import (
+    ERRORS,
+    PARTITIONS,
+    SLOTS,
+    TTL,
+    Engine,
+    Site,
+    Trial,
+    listen,
+)
 from tests.harness.virtual import BEGAN, CLOCK, Loop, Server, SimStore, same_hashes
 
 # isort: split
@@ -598,12 +604,8 @@ def play(server, name):
 
 def alone(name):
     """What is wrong with the schedule *name*, played on a server of its own."""
-    with tempfile.TemporaryDirectory() as directory:
-        server = Server(Path(directory))
-        try:
-            return play(server, name)
-        finally:
-            server.close()
+    with Server() as server:
+        return play(server, name)
 
 
 def with_fault(name, fault):
@@ -627,12 +629,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--log", action="store_true")
     asked = parser.parse_args()
-    logging.basicConfig(
-        level=logging.INFO if asked.log else logging.CRITICAL + 1, handlers=[ERRORS]
-    )
-    if asked.log:
-        logging.getLogger().addHandler(logging.StreamHandler())
-    logging.getLogger("frontier").setLevel(logging.INFO)
+    listen(asked.log)
     found = {}
     for words in asked.names or SCHEDULES:
         name, _, fault = words.partition("=")

@@ -851,6 +851,14 @@ def trial(server, seed):
     return wrong, made.happened, made.wire.trace
 
 
+def listen(is_shown):
+    """Keep what nodes log with a traceback; write all that they log, if *is_shown*."""
+    logging.basicConfig(handlers=[ERRORS])
+    if is_shown:
+        logging.getLogger().addHandler(logging.StreamHandler())
+    logging.getLogger("frontier").setLevel(logging.INFO)
+
+
 def main():
     """Run trials; end with 1 if one of them is wrong."""
     parser = argparse.ArgumentParser()
@@ -866,35 +874,26 @@ def main():
     asked = parser.parse_args()
     if asked.workers > 1:
         return shared(asked.seed, asked.seeds, asked.workers)
-    logging.basicConfig(
-        level=logging.INFO if asked.log else logging.CRITICAL + 1, handlers=[ERRORS]
-    )
-    if asked.log:
-        logging.getLogger().addHandler(logging.StreamHandler())
-    logging.getLogger("frontier").setLevel(logging.INFO)
+    listen(asked.log)
     if asked.mutant:
         MUTANTS[asked.mutant](Engine)
     tried = failed = 0
-    with tempfile.TemporaryDirectory() as directory:
-        server = Server(Path(directory))
-        try:
-            for seed in range(asked.seed, asked.seed + asked.seeds, asked.every):
-                tried += 1
-                wrong, happened, trace = trial(server, seed)
-                digest = hashlib.sha1("\n".join(trace).encode()).hexdigest()[:12]
-                if asked.trace:
-                    print("\n".join(trace))
-                if wrong or asked.seeds == 1:
-                    print(f"seed {seed}: {len(trace)} round trips, trace {digest}")
-                    print(*happened, *wrong, sep="\n  ", flush=True)
-                if asked.twice and trial(server, seed) != (wrong, happened, trace):
-                    wrong = [*wrong, "another trace"]
-                    print(f"seed {seed}: another trace the second time", flush=True)
-                failed += bool(wrong)
-                if wrong and asked.until:
-                    break
-        finally:
-            server.close()
+    with Server() as server:
+        for seed in range(asked.seed, asked.seed + asked.seeds, asked.every):
+            tried += 1
+            wrong, happened, trace = trial(server, seed)
+            digest = hashlib.sha1("\n".join(trace).encode()).hexdigest()[:12]
+            if asked.trace:
+                print("\n".join(trace))
+            if wrong or asked.seeds == 1:
+                print(f"seed {seed}: {len(trace)} round trips, trace {digest}")
+                print(*happened, *wrong, sep="\n  ", flush=True)
+            if asked.twice and trial(server, seed) != (wrong, happened, trace):
+                wrong = [*wrong, "another trace"]
+                print(f"seed {seed}: another trace the second time", flush=True)
+            failed += bool(wrong)
+            if wrong and asked.until:
+                break
     print(f"{tried} seeds, {failed} wrong")
     return 1 if failed else 0
 

