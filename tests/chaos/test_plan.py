@@ -1,7 +1,6 @@
 import pytest
 
 from tests.chaos.plan import KINDS, Kind, StoreKind, Way, draw
-from tests.chaos.trial import Trial
 
 SEEDS = range(1, 201)
 
@@ -26,8 +25,3 @@ def test_every_kind_is_drawn_on_its_store_and_no_other(store):
         failovers = [event for event in events if event.kind == Kind.FAILOVER]
         assert {event.way for event in failovers} == set(Way)
         assert {plan.careful for plan in plans} == {True, False}
-
-
-@pytest.mark.parametrize("kind", Kind)
-def test_a_trial_can_do_whatever_is_drawn(kind):
-    assert callable(getattr(Trial, f"_{kind}"))

@@ -1,11 +1,6 @@
 import os
-import subprocess
-import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-
-import pytest
 
 from frontier.testing.oracle import Entry, RequestLog
 from tests.chaos.starving import (
@@ -25,25 +20,6 @@ def test_starvation_for_half_of_a_window_is_reported_once():
         found.append(starving.look([1, 2, 3]))  # there is no 3
 
     assert found == [False, False, False, True, False, False, False, False]
-
-
-def test_the_kernel_tells_who_waits():
-    """On one CPU with a child that is busy."""
-    before = waited(os.getpid())
-    if before is None:
-        pytest.skip("the kernel does not tell")
-    mine = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(mine)})
-    try:
-        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
-            limit = time.monotonic() + 240
-            while waited(os.getpid()) < before + 0.02:
-                assert time.monotonic() < limit
-            child.kill()
-    finally:
-        os.sched_setaffinity(0, mine)
-
-    assert waited(child.pid) is None
 
 
 def test_the_wires_of_a_trial_are_looked_at():
