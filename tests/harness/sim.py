@@ -204,11 +204,6 @@ class Site:
         """The URL of *page*."""
         return f"http://h{self.hosts[page]}.example/{page}"
 
-    @property
-    def urls(self):
-        """Those of all pages."""
-        return frozenset(map(self.url, range(len(self.hosts))))
-
     def ask(self, page, process):
         """A future of the answer; the site logs it whoever waits for that."""
         loop = asyncio.get_running_loop()
@@ -798,7 +793,7 @@ class Trial:
             at for at in told if not any(a <= at <= b + 1 for a, b in self._forgotten)
         ] or told[-1:]
         facts = Facts(
-            expected=self.site.urls,
+            expected=set(map(self.site.url, range(len(self.site.hosts)))),
             log=RequestLog(map(self._without_forgotten, self.site.entries)),
             in_flight=excused,
             dead=self._dead() - self.given_up,
@@ -882,10 +877,10 @@ def main():
         for seed in range(asked.seed, asked.seed + asked.seeds, asked.every):
             tried += 1
             wrong, happened, trace = trial(server, seed)
-            digest = hashlib.sha1("\n".join(trace).encode()).hexdigest()[:12]
             if asked.trace:
                 print("\n".join(trace))
             if wrong or asked.seeds == 1:
+                digest = hashlib.sha1("\n".join(trace).encode()).hexdigest()[:12]
                 print(f"seed {seed}: {len(trace)} round trips, trace {digest}")
                 print(*happened, *wrong, sep="\n  ", flush=True)
             if asked.twice and trial(server, seed) != (wrong, happened, trace):

@@ -2,13 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.harness.modules import ROOT, run
+
 FAULTS = {
     "s1": "hands_over_what_is_started",
     "s1_local": "waits_for_what_is_kept",
@@ -49,14 +47,7 @@ TOLD_BY_PROCESSES = {
 
 def play(*words):
     """What is wrong with each schedule that *words* name, or with all."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.harness.schedules", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,  # only so that a loop without an end fails
-        check=False,
-    )
+    done = run("schedules", *words)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

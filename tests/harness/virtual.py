@@ -259,7 +259,9 @@ class Server:
                     self._ends[key] = now + milliseconds
         read = self._client.response_callbacks
         return [
-            read[c[0]](reply) if c[0] in read and not is_error(reply) else reply
+            read[c[0]](reply)
+            if c[0] in read and not isinstance(reply, Exception)
+            else reply
             for c, reply in zip(commands, replies, strict=True)
         ]
 
@@ -278,11 +280,6 @@ class Server:
 def packed(command):
     """The bytes of *command*, whose name may have two words."""
     return hiredis.pack_command((*command[0].split(" "), *command[1:]))
-
-
-def is_error(reply):
-    """Whether a server has refused what *reply* is to."""
-    return isinstance(reply, redis.exceptions.ResponseError)
 
 
 def named(parts):
