@@ -1,13 +1,7 @@
-import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 from frontier.testing.oracle import Entry, RequestLog
 from tests.chaos.starving import (
     Starving,
-    own_threads,
     refetched_for_lost_leases,
-    waited,
 )
 
 
@@ -20,15 +14,6 @@ def test_starvation_for_half_of_a_window_is_reported_once():
         found.append(starving.look([1, 2, 3]))  # there is no 3
 
     assert found == [False, False, False, True, False, False, False, False]
-
-
-def test_the_wires_of_a_trial_are_looked_at():
-    """Threads of this process: what is renewed through them is late if they are."""
-    with ThreadPoolExecutor(1) as pool:
-        thread = pool.submit(threading.get_native_id).result()
-        there = own_threads()
-
-    assert {os.getpid(), thread} <= set(there) or waited(os.getpid()) is None
 
 
 def test_as_many_fetches_are_excused_as_nodes_say_that_they_have_lost():

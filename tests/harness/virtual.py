@@ -434,6 +434,9 @@ class Loop(asyncio.AbstractEventLoop):
     def get_debug(self):
         return False
 
+    def is_closed(self):
+        return False
+
 
 NOBODY = copy_context()
 """Where the server runs, and the site: no process that freezes."""
