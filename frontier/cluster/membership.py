@@ -303,10 +303,10 @@ class Membership:
             self._is_spent = True
             return await self.beat(busy=busy, report=report)
         view = self._view(reply, adds=adds)
-        self._beaten = sent
         # An answer that comes after the deadline may be from a map that has forgotten
-        # that the name was dropped.
-        self._is_spent = not adds and self._clock() >= limit
+        # that the name was dropped. A watchdog may have moved the deadline meanwhile.
+        self._is_spent = not adds and self._clock() >= self.deadline
+        self._beaten = sent
         self.said_busy = busy
         said_args = [*args[:5], max(self.epoch, 0), *args[6:9], 0]
         self.said = (sent, names, said_args)

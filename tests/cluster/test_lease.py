@@ -231,6 +231,24 @@ async def test_heartbeat_of_another_process_keeps_the_lease_covered(store, join,
     assert not a.place.is_live
 
 
+async def test_a_late_answer_leaves_the_name_that_another_process_has_kept(
+    store, join, clock
+):
+    async def run(calls):
+        replies = await store.run(calls)
+        clock.now += busy
+        return replies
+
+    busy = 0.0
+    a = await join("a", run)
+    lease, stood_in = await a.take(), clock.now + TTL / 2
+    a.place.stand_in = lambda: stood_in
+    busy = TTL  # a callback computes before the answer is read
+    await a.beat()
+
+    assert a.leases.covers(lease)
+
+
 async def test_a_name_that_was_dropped_does_not_come_back(join, silence, clock):
     a, b = await join("a"), await join("b")
     lease, name = await a.take(), a.place.name
