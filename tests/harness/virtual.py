@@ -51,15 +51,9 @@ DRAWN = random.Random()
 """Draws the names that a node draws."""
 
 
-def real(pause, sleep=time.sleep):
-    """Let the real time pass, for a server that starts."""
-    sleep(pause)
-
-
 time.monotonic = lambda: CLOCK.now
 time.time = lambda: EPOCH + CLOCK.now - BEGAN
 secrets.token_hex = lambda count=16: DRAWN.randbytes(count).hex()
-secrets.token_urlsafe = lambda count=16: DRAWN.randbytes(count).hex()
 
 import hiredis  # noqa: E402 (after the clock, as all that follows)
 import redis  # noqa: E402
@@ -117,7 +111,7 @@ class Server:
             with suppress(redis.exceptions.ConnectionError):
                 self._client.ping()
                 break
-            real(0.01)
+            time.sleep(0.01)  # of real time
         self._socket = socket.socket(socket.AF_UNIX)  # redis-py's take three times as
         self._socket.connect(path)  # long as the server
         self._reader = hiredis.Reader(replyError=BaseParser.parse_error)
