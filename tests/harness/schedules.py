@@ -565,7 +565,7 @@ async def s16(play):
     """A lease ends between the look for it and the request."""
     a, b = await play.pair()
     page = play.page(a, [play.page(b)])
-    a._draw = type("Slow", (), {"choice": staticmethod(lambda among: among[-1])})
+    a._draw = SimpleNamespace(choice=lambda among: among[-1])
     a.enqueue(page)
     await play.until(lambda: play.is_at(page), "page")
     await asyncio.sleep(2.2)
@@ -586,26 +586,18 @@ SCHEDULES = {
 }
 
 
-def play(server, name):
+def play(name):
     """What is wrong with the schedule *name*; nothing if it holds."""
     made, servers = SCHEDULES[name]
-    ERRORS.take()
-    told = Play(server, *servers)
-    try:
-        Loop().run(made(told), told.processes)
-    except AssertionError:
-        wrong = f"{CLOCK.now - BEGAN:.1f} s: {traceback.format_exc()[-1500:]}"
-    else:
-        wrong = ""
-    finally:
-        ERRORS.take()
-    return wrong
-
-
-def alone(name):
-    """What is wrong with the schedule *name*, played on a server of its own."""
     with Server() as server:
-        return play(server, name)
+        told = Play(server, *servers)
+        try:
+            Loop().run(made(told), told.processes)
+        except AssertionError:
+            return f"{CLOCK.now - BEGAN:.1f} s: {traceback.format_exc()[-1500:]}"
+        finally:
+            ERRORS.take()
+    return ""
 
 
 def with_fault(name, fault):
@@ -614,7 +606,7 @@ def with_fault(name, fault):
     child = os.fork()
     if not child:
         MUTANTS[fault](Engine)
-        os.write(write, alone(name).encode())
+        os.write(write, play(name).encode())
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as told:
@@ -633,7 +625,7 @@ def main():
     found = {}
     for words in asked.names or SCHEDULES:
         name, _, fault = words.partition("=")
-        found[name] = with_fault(name, fault) if fault else alone(name)
+        found[name] = with_fault(name, fault) if fault else play(name)
     print(json.dumps(found, indent=1))
 
 
