@@ -6,6 +6,7 @@ Each takes the simulator's `Engine`, and changes this process for good.
 import hashlib
 import math
 from types import SimpleNamespace
+from unittest.mock import patch
 
 from frontier.cluster import crawls
 from frontier.cluster.membership import Membership
@@ -149,7 +150,13 @@ def keeps_for_a_moment(engine):
 
 def keeps_whatever_the_server(engine):
     """What one server of a cluster was pushed was let go as others stored more."""
-    Store.server_of = lambda self, key: None
+    keep = outbox.Outbox._keep
+
+    def kept(self, *pushed):
+        with patch.object(Store, "server_of", lambda self, key: None):
+            keep(self, *pushed)
+
+    outbox.Outbox._keep = kept
 
 
 def takes_without_comparing(engine):
