@@ -50,7 +50,11 @@ from frontier.downloadermiddlewares import (
 from frontier.errors import ConfigurationError
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
-from frontier.scrapy_internals import heed_log_format, leave_out
+from frontier.scrapy_internals import (
+    heed_log_format,
+    leave_out,
+    share_files_stores,
+)
 from frontier.session.other_schedulers import stand_back, take_over
 from frontier.session.session import one_message, session_of
 from frontier.settings.config import Config
@@ -137,6 +141,7 @@ class Addon:
         if settings.get("FEED_URI_PARAMS") is None:
             params = "frontier.pipelines.feed_uri_params"
             settings.set("FEED_URI_PARAMS", params, "addon")
+        share_files_stores()
         _take_downloads(settings, session.config)
         _replace_scrapys(settings, session.config)
 

@@ -43,6 +43,7 @@ from scrapy.exceptions import CloseSpider, ResponseDataLossError
 from scrapy.extensions.closespider import CloseSpider as ScrapysCloseSpider
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin
+from scrapy.pipelines.files import FilesPipeline, FSFilesStore
 from scrapy.utils import log as scrapys_log
 from scrapy.utils._download_handlers import (
     get_dataloss_msg,
@@ -94,6 +95,24 @@ def let_twisted_log() -> None:
         shows = warnings.showwarning
         globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
         warnings.showwarning = shows  # it takes over warnings, too
+
+
+class _FilesStore(FSFilesStore):
+    """Scrapy's directory of files and images, for nodes that start at the same time.
+
+    Scrapy looks whether one is there, and then makes it: all nodes but one fail.
+    """
+
+    @override
+    def _mkdir(self, dirname: Path, domain: Any = None) -> None:
+        dirname.mkdir(parents=True, exist_ok=True)
+
+
+def share_files_stores() -> None:
+    """Let the pipelines of several nodes make the same directories of files."""
+    for scheme, store in FilesPipeline.STORE_SCHEMES.items():
+        if store is FSFilesStore:
+            FilesPipeline.STORE_SCHEMES[scheme] = _FilesStore
 
 
 def heed_log_format() -> None:

@@ -4,6 +4,7 @@ import ast
 import functools
 import importlib
 import inspect
+import io
 import sys
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 import scrapy
 from scrapy import signals
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
+from scrapy.pipelines.files import FilesPipeline
 from scrapy.utils.test import get_crawler
 
-from frontier.scrapy_internals import FeedFiles, keep_items
+from frontier.scrapy_internals import FeedFiles, keep_items, share_files_stores
 from tests.harness.cases import each
 
 ROOT = Path(__file__).parents[1]
@@ -173,6 +175,20 @@ def test_items_of_a_feed_to_upload_are_on_disk_before_their_page_is_acked(caplog
     assert feed_files.flush()
     slot, _ = crawler.get_extension(FeedExporter).slots
     assert Path(slot.file.name).read_text() == '{"a": 1}\n'
+
+
+def test_a_directory_of_files_that_another_node_has_made_is_no_error(
+    tmp_path, monkeypatch
+):
+    crawler = get_crawler(settings_dict={"FILES_STORE": str(tmp_path / "files")})
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # it was not there yet
+    share_files_stores()
+
+    for _ in range(2):
+        made = FilesPipeline.from_crawler(crawler)
+        made.store.persist_file("full/a", io.BytesIO(b"a"), None)
+
+    assert (tmp_path / "files/full/a").read_bytes() == b"a"
 
 
 class PartFile(FileFeedStorage):

@@ -163,10 +163,13 @@ def progress(watched: Watched) -> Iterator[Row]:
     new, known = found(totals)
     note = f"{new:,} new, {known:,} seen ({percent(known, new + known)})"
     yield Row("URLs found", f"{new + known:,}", note=note)
-    note, errors = f"{percent(totals.errors, totals.requests)} of requests", ""
+    notes, errors = list[str](), ""
+    if totals.errors <= totals.requests:  # a page whose robots.txt fails is not sent
+        notes.append(f"{percent(totals.errors, totals.requests)} of requests")
     if totals.lately.errors and is_open:
-        errors, note = BAD, f"{note}, {rate(totals.lately.errors)}/s"
-    yield Row("Errors", f"{totals.errors:,}", None, errors, note)
+        errors = BAD
+        notes.append(f"{rate(totals.lately.errors)}/s")
+    yield Row("Errors", f"{totals.errors:,}", None, errors, ", ".join(notes))
     if is_open:
         left = watched.time_left
         text = "unknown" if left.seconds is None else duration(left.seconds)
