@@ -111,9 +111,11 @@ def rules_of(config: Config) -> Rules:
     Raises:
         ConfigurationError: A package that its digest needs is not installed.
     """
+    # Each is computed once.
+    further = tuple(n for n in config.revisit_digests if n != config.digest)
     for name, algorithm in (
         ("FRONTIER_DIGEST", config.digest),
-        *(("FRONTIER_REVISIT_DIGESTS", each) for each in config.revisit_digests),
+        *(("FRONTIER_REVISIT_DIGESTS", each) for each in further),
     ):
         try:
             digest_of(b"", algorithm)
@@ -135,7 +137,7 @@ def rules_of(config: Config) -> Rules:
         policy,
         Match(config.revisit_match),
         config.digest,
-        config.revisit_digests,
+        further,
         # Scrapy's rules keep what sites change: revisits use Heritrix's instead.
         "heritrix" if config.canon_rules == SCRAPY else config.canon_rules,
     )

@@ -1,6 +1,7 @@
 """Workers are real processes, and are really killed."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -55,8 +56,10 @@ async def links_of(pool, content=PAGE, **given):
 
 def pids(node="self"):
     """The workers that the process *node* has, working or idle."""
-    tasks = Path(f"/proc/{node}/task").iterdir()
-    children = " ".join((task / "children").read_text() for task in tasks).split()
+    children = list[str]()
+    for task in Path(f"/proc/{node}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # of a thread that has ended
+            children += (task / "children").read_text().split()
     started = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
     return sorted(int(pid) for pid, line in started.items() if b"workers" in line)
 

@@ -134,7 +134,7 @@ def _(given):
 @hostile("manifest/another-hash")
 def _(given):
     good = wacz(given.directory / "good.wacz")
-    said = imported(given, manifest(resource(good, hash="0" * 64)), "--verify")
+    said = imported(given, manifest(resource(good, hash="0" * 64)))
     assert "its SHA-256 is" in said.err
 
 
