@@ -55,7 +55,7 @@ from frontier.scrapy_internals import (
     leave_out,
     share_files_stores,
 )
-from frontier.session.other_schedulers import stand_back, take_over
+from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
 from frontier.session.session import one_message, session_of
 from frontier.settings.config import Config
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
@@ -124,8 +124,10 @@ class Addon:
             if not Config.from_settings(settings).enabled:
                 raise NotConfigured("FRONTIER_ENABLED is False")
             tell_unread(settings, os.environ)
+            took_over = is_scrapy_redis(settings)
             take_over(settings, self._crawler.spidercls)
             session = session_of(self._crawler)
+            session.took_over = took_over
             for setting, cls, place in MIDDLEWARES:
                 _require_loadable(settings, setting)
                 settings.setdefault_in_component_priority_dict(setting, cls, place)

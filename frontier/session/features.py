@@ -53,6 +53,11 @@ class SpiderFeatures:
         *drop*, if any, is asked of each link as soon as the spider has made it.
         """
         crawler, session, node = self._crawler, self._session, self._session.node
+        if session.took_over:
+            logger.warning(
+                "the frontier takes over from scrapy-redis's scheduler and filter, and "
+                "leaves what they have on the server to `frontier migrate scrapy-redis`"
+            )
         session.component(LeftOut).open()
         node.parts.add(Cookies(node), LiveSettings(crawler))
         self._stand_between(drop)

@@ -82,11 +82,6 @@ def take_over(settings: BaseSettings, spider: type[Spider] | Spider) -> None:
     order = _order(settings)
     for line in _ignored(settings):
         logger.warning("%s", line)
-    if is_scrapy_redis(settings):
-        logger.warning(
-            "the frontier takes over from scrapy-redis's scheduler and filter, and "
-            "leaves what they have on the server to `frontier migrate scrapy-redis`"
-        )
     is_fed = hasattr(spider, "setup_redis")  # by scrapy-redis, with start URLs
     if is_scrapy_redis(settings) and not given(settings):
         settings.set("REDIS_URL", SERVER, "addon")

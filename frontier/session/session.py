@@ -262,6 +262,8 @@ class Session(Part):
     gives_back = False
     """Whether this node closes while the crawl is paused, and gives back what it has
     not sent."""
+    took_over = False
+    """Whether the project was scrapy-redis's; see `other_schedulers`."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
