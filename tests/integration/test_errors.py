@@ -45,18 +45,18 @@ def test_the_store_may_die_and_come_back(serve, cluster):
     until(lambda: len(server.answered) >= 40, "some pages")
     (info,) = cluster.store.run([Call.command("INFO", "server")])
     subprocess.run(["kill", "-9", str(info["process_id"])], check=True)
+    # A node that had nothing to ask it only finds another server.
+    said = re.compile("does not answer|may have lost its last writes")
     for node in cluster.nodes:
-        until(lambda n=node: "does not answer" in cluster.text_of(n), "a complaint")
+        until(lambda n=node: said.search(cluster.text_of(n)), "a complaint")
     server.go_on()
 
     cluster.finish()
     log = server.requests()
     assert not log.missing(server.expected)
-    for node in cluster.nodes:
-        text = cluster.text_of(node)
-        assert "does not answer" in text
-        assert "answers again" in text
-        assert "Spider closed (finished)" in text
+    texts = [cluster.text_of(node) for node in cluster.nodes]
+    assert any("answers again" in text for text in texts)
+    assert all("Spider closed (finished)" in text for text in texts)
 
 
 def hung(connection):
