@@ -5,8 +5,6 @@ import asyncio
 import pytest
 
 from frontier.cluster.crawls import enter
-from frontier.cluster.endings import finish
-from frontier.collection.rounds import Committer
 from frontier.errors import ConfigurationError
 from frontier.node.archiving import claim
 from frontier.node.journal.rebuild import REBUILDING
@@ -58,19 +56,6 @@ async def test_nodes_that_come_at_once_are_in_one_crawl_of_their_store(machine):
     assert len(set(found)) == 2  # of each store all nodes are in the same
 
 
-async def test_the_next_crawls_do_not_meet_either(machine, store):
-    first, second = await machine("a"), await machine("b")
-    await finish(store.run, first, ttl=60.0)
-
-    third = await machine("a")
-
-    assert {first.crawl_id, second.crawl_id, third.crawl_id} == {
-        "site-1",
-        "site-2",
-        "site-3",
-    }
-
-
 async def test_a_name_that_was_given_is_refused_and_not_changed(machine, db):
     await machine("a", "mine")
 
@@ -103,14 +88,6 @@ async def test_an_open_crawl_whose_name_is_taken_is_not_left_behind(machine, db)
     with pytest.raises(ConfigurationError, match="FRONTIER_CRAWL_ID"):
         await machine("b")
     assert db("HGET", RegistryKeys(old.namespace).spider("site"), "open") == b"site-1"
-
-
-async def test_the_name_stays_taken_after_the_commit(machine, blocking, unique):
-    first = await machine("a")
-    own = blocking()
-    Committer(own, collection_keys(own, unique), first.crawl_id).finish()
-
-    assert (await machine("b")).crawl_id == "site-2"
 
 
 async def test_a_crawl_that_was_rebuilt_has_its_name_again(machine, db, names_like):

@@ -59,15 +59,6 @@ def test_a_pause_says_since_when_and_by_whom_and_is_made_once(do, look, db):
     assert [entry.verb for entry in look().log] == [PAUSED]
 
 
-def test_a_resume_ends_it_once(do, look):
-    first, second = do(PAUSED), do(RESUMED)
-
-    assert second > first
-    assert look().paused is None
-    assert do(RESUMED) is None
-    assert [e.version for e in look().log] == [first, second]
-
-
 async def test_a_heartbeat_brings_the_version_alone(do, store, crawl):
     node = Membership(store.run, crawl, Member("a", 1), 64, ttl=60.0)
     assert (await node.beat(busy=False, report=None)).controls == ""

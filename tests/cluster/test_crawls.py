@@ -67,12 +67,6 @@ async def test_an_interrupted_crawl_is_resumed_and_a_finished_one_followed(
     assert (await open_crawl()).crawl_id == "site-2"
 
 
-async def test_a_named_crawl_is_opened_and_joined_by_its_name(open_crawl):
-    assert (await open_crawl("mine")).crawl_id == "mine"
-    assert (await open_crawl("mine")).crawl_id == "mine"
-    assert (await open_crawl()).crawl_id == "site-1"
-
-
 async def test_a_named_crawl_that_has_ended_is_over(open_crawl, store):
     await end(store, await open_crawl("mine"))
 

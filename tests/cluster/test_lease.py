@@ -249,18 +249,6 @@ async def test_a_late_answer_leaves_the_name_that_another_process_has_kept(
     assert a.leases.covers(lease)
 
 
-async def test_a_name_that_was_dropped_does_not_come_back(join, silence, clock):
-    a, b = await join("a"), await join("b")
-    lease, name = await a.take(), a.place.name
-    silence("a")
-    await b.beat()
-
-    await a.beat()
-    assert a.place.name != name
-    assert await a.leases.rename() == [], "nobody has taken it meanwhile"
-    assert a.leases.covers(lease)
-
-
 async def test_renaming_ends_though_replies_are_lost_and_names_change(
     store, join, clock
 ):
@@ -363,16 +351,6 @@ async def test_a_look_tells_what_a_partition_has_and_which_are_lost(
     assert last.partition not in a.leases.held
 
 
-async def test_more_partitions_than_one_round_trip_has(join):
-    a, b, count = await join("a"), await join("b"), 3 * BATCH + 5
-    await a.leases.acquire(range(0, count, 2))
-    taken = await b.leases.acquire(range(count))
-
-    assert sorted(t.lease.partition for t in taken) == list(range(1, count, 2))
-    await a.leases.release(range(count))
-    assert len(await b.leases.acquire(range(0, count, 2))) == (count + 1) // 2
-
-
 async def test_a_lease_is_forgotten_by_its_token_and_each_change_is_counted(join):
     a = await join()
     leases, known = a.leases, {0: {}}
@@ -400,21 +378,3 @@ async def test_a_lease_is_forgotten_by_its_token_and_each_change_is_counted(join
     leases.forget(new)
     leases.forget(new)  # another reply may say the same
     changed()
-
-
-async def test_a_lease_past_its_deadline_is_covered_by_nothing_that_was_cut_off(
-    store, join, clock
-):
-    """The beat that would have told the new name gets no answer."""
-
-    async def never(calls):
-        await asyncio.Event().wait()
-
-    a = await join("a")
-    lease = await a.take()
-    clock.now += LIFE * TTL
-    a.place._run = never
-    beating = asyncio.ensure_future(a.beat())
-    await asyncio.sleep(0)
-    assert not a.leases.covers(lease)
-    beating.cancel()

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from frontier.cluster.membership import Departure, Membership, remove
-from frontier.errors import InUse, KeyDamaged, NodeReplaced
+from frontier.errors import InUse, NodeReplaced
 from frontier.model import Member
 from frontier.status.membership_log import KEPT
 
@@ -111,16 +111,6 @@ async def test_a_node_leaves_a_crawl_that_has_not_ended_at_once(met):
     assert await a.leave({}, stay=True) == Departure(1, "open")
 
 
-async def test_an_end_whose_time_cannot_be_read_is_one_that_nobody_heard_of(
-    met, end, db, crawl
-):
-    a, _ = await met("ab")
-    end()
-    db("HSET", crawl.meta, "finished_ms", "soon")
-
-    assert (await a.leave({}, stay=True)).silent == ("b",)
-
-
 async def test_the_dead_are_looked_for_by_one_beat_in_a_second(
     join, silence, db, crawl
 ):
@@ -162,14 +152,6 @@ async def test_each_node_is_silent_for_its_own_lease_time_before_it_is_dead(
         remove(blocking(), crawl, "long", partitions=1, force=False)
 
 
-async def test_a_change_of_weight_raises_the_epoch(join):
-    await beat(join("a"), join("b"))
-    view = await beat(join("a", weight=3))
-
-    assert view.epoch == 3
-    assert set(view.members) == {Member("a", 3), Member("b", 1)}
-
-
 async def test_under_its_next_name_a_node_takes_nobody_for_dead_at_once(
     join, db, crawl
 ):
@@ -183,14 +165,6 @@ async def test_under_its_next_name_a_node_takes_nobody_for_dead_at_once(
 
     assert not a.is_dead(b.name)
     assert not a.is_dead("never/met/1")
-
-
-async def test_a_late_node_that_nobody_missed_has_changed_nothing(join, silence):
-    a = join("a")
-    await beat(a)
-    silence("a")
-
-    assert (await beat(a)).epoch == 1
 
 
 async def test_nodes_that_know_the_same_epoch_have_the_same_ring(join, silence):
@@ -209,28 +183,6 @@ async def test_nodes_that_know_the_same_epoch_have_the_same_ring(join, silence):
     rings = {node.ring.owners for node in nodes[1:]}
     assert len(rings) == 1
     assert set(rings.pop()) == set("abc")
-
-
-async def test_a_ring_is_swapped_and_never_changed(join):
-    a = join("a")
-    before = a.ring
-    await beat(a)
-    first = a.ring
-    await beat(a)
-
-    assert before.owners == ()
-    assert a.ring is first
-    await beat(join("b"), a)
-    assert a.ring is not first
-    assert set(first.owners) == {"a"}
-
-
-async def test_a_beat_tells_the_crawls_state(join, db, crawl):
-    a = join("a")
-
-    assert (await beat(a)).state == "open"
-    db("HSET", crawl.meta, "state", "finished")
-    assert (await beat(a)).state == "finished"
 
 
 async def test_the_last_report_stays_also_when_the_node_is_gone(join, db, crawl):
@@ -345,14 +297,6 @@ async def test_the_log_has_the_times_of_the_server_and_the_last_500(join, db, cr
     assert before <= int(at) <= after
     assert (epoch, what, weight, node) == (b"1", b"joined", b"7", b"a")
     assert db("LINDEX", name, -2) == b"1 1 joined 1 n699"
-
-
-async def test_a_log_of_another_type_is_an_error(join, db, crawl):
-    db("SET", crawl.membership, "x")
-    with pytest.raises(KeyDamaged, match=":membership"):
-        await beat(join("a"))
-
-    assert db("GET", crawl.membership) == b"x"
 
 
 async def test_garbage_on_the_map_goes_and_the_log_does_not_have_it(
