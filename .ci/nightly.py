@@ -34,6 +34,7 @@ TESTS: Mapping[str, tuple[str, int]] = {
 """Tests by pytest, and into how many shares of at most five minutes they are cut."""
 WHOLE: Mapping[str, str] = {
     "chaos": f"{sys.executable} -m tests.chaos --seeds 60",
+    "lease model": f"{sys.executable} -m tests.cluster.lease_model",
     "simulator": f"{sys.executable} -m tests.harness.sim --seeds 60000 --workers 2",
     "damage": "make damage",
     "Scrapy's suite": ".venv-compat/bin/python tests/compat/scrapy_suite.py",
