@@ -68,13 +68,5 @@ def test_an_owner_is_no_id_of_a_forced_push(client, db, keys):
     assert db("SMEMBERS", keys.forced) == {b"9"}
 
 
-def test_a_crawl_without_claims_has_no_key_for_them(client, db, keys):
-    node = client()
-    node.push_urls([URL, URL])
-
-    assert db("EXISTS", keys.claimed) == 0
-    assert db("HGET", keys.seen, "claims") is None
-
-
 def test_without_shared_tiers_what_is_claimed_is_new(client):
     assert client("none").push([claim(), claim()]).verdicts == "nn"

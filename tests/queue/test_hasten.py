@@ -112,16 +112,6 @@ def test_hasten_skips_requests_already_due(wait, hasten, waiting, until_due):
     assert waiting() == before
 
 
-def test_hasten_without_a_match_changes_nothing(wait, hasten, waiting):
-    wait(["a", "b"])
-    before = waiting()
-
-    done, hints = hasten(lambda _: False)
-
-    assert (done.taken, done.queued, hints) == (0, 2, [])
-    assert waiting() == before
-
-
 def test_unreadable_waiting_items_are_kept_and_counted(wait, hasten, keys, db):
     wait(["a"])
     (bucket,) = db("ZRANGE", keys.due, 0, -1)

@@ -8,7 +8,7 @@ from frontier.queue.item import Classes, Codec
 from frontier.queue.purge import WINDOW
 from frontier.queue.reserve import Scan, reserve_call, reserved, scan_call
 from frontier.settings.config import Config
-from frontier.urls.exclusions import HOST, PATTERN, PREFIX, Exclusions, rule_of
+from frontier.urls.exclusions import HOST, PATTERN, Exclusions, rule_of
 
 A, B = "0:a.example", "0:b.example"
 CODEC = Codec(Classes())
@@ -100,13 +100,6 @@ def test_a_whole_host_leaves_with_all_its_queues_and_no_other(
     assert left(B) == pages(4, "b.example")
     assert db("ZRANGE", keys.queues, 0, -1) == [B.encode()]
     assert (scan().ready, scan().queues) == (4, 1)
-
-
-def test_a_queue_that_becomes_empty_is_no_queue_any_more(fill, purge, db, keys):
-    fill(pages(6))
-    purge((PREFIX, "https://a.example/"))
-
-    assert db("EXISTS", keys.queues, keys.ready(A)) == 0
 
 
 def test_purge_by_host_reads_the_items_of_domain_queues(fill, left, purge):

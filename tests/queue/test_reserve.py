@@ -5,7 +5,6 @@ from frontier.model import Lease, Order
 from frontier.queue import reserve as p
 from frontier.queue.priority import queue_name, split_name
 from frontier.queue.reserve import (
-    MAX_IDS,
     MAX_TRIES,
     Scan,
     reserve_call,
@@ -224,16 +223,6 @@ def test_takeover_without_a_note_counts_a_full_delivery_beside_thirds(
 
     assert taken_over(node, grant()) == (1, 0)
     assert db("LRANGE", keys.ready(A), 0, -1) == [b"40"]
-
-
-def test_more_than_one_call_can_take_is_reclaimed(client, grant):
-    node, count = client(), 2 * MAX_IDS + 3
-    node.push_urls(numbers(count))
-    node.reserve(grant(), count)
-    alive = grant()
-
-    assert node.reclaim(alive) == (count, 0)
-    assert [r.item[1:] for r in node.reserve(alive, count)] == numbers(count)
 
 
 def test_buried_item_becomes_a_dead_letter_with_its_reason(filled, db, keys):

@@ -229,17 +229,6 @@ def test_export_of_another_version_or_of_other_rules_is_refused(make, tmp_path):
         new.take(tmp_path / "f")
 
 
-def test_a_file_that_cannot_be_opened_is_named(make, tmp_path):
-    old = make("old", "set")
-    with pytest.raises(OSError, match="none"):
-        Import(tmp_path / "none")
-    (tmp_path / "dir").mkdir()
-    for path in (tmp_path / "none" / "x", tmp_path / "dir"):
-        with pytest.raises(OSError, match=str(path)):
-            old.export(path)
-    assert [path.name for path in tmp_path.iterdir()] == ["dir"]
-
-
 def test_many_add_at_once_and_nothing_is_lost(blocking, crawl, keys):
     start, tiers = threading.Barrier(8), SeenConfig(False, True, 1_100, 0.01)
     marks, new = sorted(seen_hash(b"%d" % n) for n in range(30_000)), []

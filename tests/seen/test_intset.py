@@ -64,8 +64,3 @@ def test_the_bytes_of_a_set_are_what_a_server_takes(urls, db, keys):
         taken += db("MEMORY USAGE", keys.bucket(0, number))
 
     assert taken == pytest.approx(intset.set_bytes(urls, wanted(urls)), rel=0.15)
-
-
-def test_a_mark_stays_in_the_bucket_in_which_earlier_versions_have_put_it():
-    assert bucket_of(0x52345678ABCDEF01, 5_000) == 2834
-    assert bucket_of(0x52345678ABCDEF01, 2**20) == 690_962
