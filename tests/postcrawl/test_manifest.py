@@ -88,19 +88,6 @@ def test_a_file_has_the_same_rows_however_it_is_packed(written, tmp_path):
             assert row["record_id"].encode() in record
 
 
-@pytest.mark.parametrize("version", ["WARC/0.17", "WARC/0.18", "WARC/1.0", "WARC/1.1"])
-def test_all_versions_are_read(new_warc, tmp_path, version):
-    warc = new_warc("one.warc", packed=False)
-    warc.response("http://a.example/", 1, PAGE)
-    path = warc.close()
-    path.write_bytes(path.read_bytes().replace(b"WARC/1.1", version.encode()))
-
-    manifest(path, "-o", tmp_path / "m")
-
-    (row,) = rows(tmp_path / "m")
-    assert row["payload_digest"] == f"sha256:{hashlib.sha256(PAGE).hexdigest()}"
-
-
 def test_directories_are_looked_through(before, tmp_path):
     deep = before / "2019" / "may"
     deep.mkdir(parents=True)
@@ -168,20 +155,6 @@ def test_garbage_behind_the_last_record_is_reported(before, tmp_path, garbage):
     assert "not a gzip member" in told or "is not one, it begins" in told
     assert told.endswith(f"at byte {size:,}")
     assert len(rows(tmp_path / "m")) == 6
-
-
-def test_digests_that_are_claimed_are_noted_and_not_believed(new_warc, tmp_path):
-    warc = new_warc("one.warc", packed=False)
-    warc.response("http://a.example/", 1, PAGE)
-    warc.response("http://a.example/", 2, PAGE)
-    path = warc.close()
-    data = path.read_bytes().replace(b"WARC-Payload-Digest", b"WARC-Payload-Without", 1)
-    path.write_bytes(data)
-
-    manifest(path, "-o", tmp_path / "m")
-
-    assert [row["agrees"] for row in rows(tmp_path / "m")] == [None, True]
-    assert len({row["payload_digest"] for row in rows(tmp_path / "m")}) == 1
 
 
 def test_manifest_is_made_only_for_new_and_changed_files(before, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from frontier.cli.output import ExitCode
 from tests.harness import commands
-from tests.postcrawl.test_dedupe import blocks, run, sha1, state
+from tests.postcrawl.test_dedupe import blocks, run, state
 from tests.rawsite import RawSite, answer, redirect
 
 
@@ -75,20 +75,6 @@ def test_files_of_a_web_server_are_deduplicated_verified_and_restored(
     run("verify", before, out)
     run("restore", out / "two.warc.gz", "-o", again, "--originals", urls[0])
     assert blocks(again) == blocks(before)[3:]
-
-
-def test_restored_remote_file_with_a_revisit_left_is_taken_for_done(
-    server, new_warc, tmp_path
-):
-    warc = new_warc("alone.warc.gz")
-    warc.revisit("http://r.example/", 9, sha1(b"in no file"), "http://n.example/", 1)
-    url = server.url(warc.close().name)
-    words = ["restore", url, "-o", tmp_path / "again"]
-
-    first, second = (run(*words, code=ExitCode.INCOMPLETE) for _ in range(2))
-
-    assert (first["written"], len(first["records_left"])) == (1, 1)
-    assert second == first
 
 
 @pytest.mark.parametrize("ranges", ["none", ""], ids=["refused", "ignored"])

@@ -131,17 +131,6 @@ def test_wrong_hash_of_a_required_file_is_reported(tmp_path, write_warc):
     assert sum(text.startswith("unresolved") for text in complaints) == 3
 
 
-def test_a_cut_warc_file_is_named_and_nothing_is_left(tmp_path, write_warc):
-    (path,) = write_warc("c-1", PAGES).iterdir()
-    path.write_bytes(path.read_bytes()[:-5])
-
-    with pytest.raises(Exception, match=r"the last record is cut off at byte \d") as e:
-        create(tmp_path / "c.wacz", [path])
-
-    assert path.name in str(e.value)
-    assert [p.name for p in tmp_path.iterdir()] == ["warcs"]
-
-
 @pytest.mark.parametrize("change", [-1, 1])
 def test_a_file_that_changes_while_it_is_copied_is_named(tmp_path, write_warc, change):
     (path,) = write_warc("c-1", [random.Random(1).randbytes(3 << 20)]).iterdir()

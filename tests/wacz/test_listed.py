@@ -191,16 +191,6 @@ def test_an_index_that_does_not_fit_is_not_used(tmp_path, warc, plain, change):
     assert made.path.read_bytes() == plain
 
 
-def test_the_index_of_an_older_file_is_not_used(tmp_path, warc):
-    path = warc("listed")
-    with path.open("ab") as file:
-        file.write(warc("more", BODIES[:1]).read_bytes())
-
-    made = create(tmp_path / "listed.wacz", [path])
-
-    assert (made.read, made.captures) == (1, 8)
-
-
 def test_a_file_that_was_cut_is_named_though_it_has_an_index(tmp_path, warc):
     path = warc("listed")
     path.write_bytes(path.read_bytes()[:-9])

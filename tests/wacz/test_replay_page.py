@@ -86,9 +86,3 @@ def test_each_command_of_the_page_does_what_it_says(tmp_path, write_warc):
     urls = [parse(line).url for line in lines if not line.startswith(b"urn:")]
     assert sorted(urls) == [f"http://example.com/{n}" for n in range(3)]
     assert all(b"sound" in out for words, out in said.items() if "wacz check" in words)
-
-
-def test_the_page_has_commands_of_each_tool():
-    tools = {Path(command.split()[0]).name for command in commands()}
-
-    assert {"frontier", "wb-manager", "wayback", "warcio", "cdxj-indexer"} <= tools
