@@ -18,7 +18,7 @@ from scrapy.utils.test import get_crawler
 
 from frontier.addon import Addon
 from frontier.download import cookies as shared
-from frontier.download.cookies import Cookies, CookiesMiddleware
+from frontier.download.cookies import Cookies, CookiesMiddleware, Jar
 from tests.harness.crawls import node_of
 
 WWW = "http://www.example.com/"
@@ -26,7 +26,7 @@ WWW = "http://www.example.com/"
 
 @pytest.fixture(scope="module")
 def shared_server(servers):
-    """One kind of server: `tests.download.test_jars` tries the script on all."""
+    """One kind of server: the script that merges has nothing that others lack."""
     return servers("any")
 
 
@@ -120,6 +120,9 @@ async def test_a_logout_is_one_for_all(node):
     await b.given(WWW, "s=; Max-Age=0")
 
     assert await b.sends(WWW) == {"t=1"} == await a.sends(WWW)
+    await node().given(WWW, "t=2", "u=1")  # by one that has not looked
+    await a.given(WWW, "t=; Max-Age=0")
+    assert await b.sends(WWW) == {"u=1"} == await a.sends(WWW)
 
 
 async def test_jars_do_not_mix(node):
@@ -155,8 +158,10 @@ async def test_a_response_that_changes_nothing_writes_nothing(node, db, crawl):
         await a.given(WWW, "s=1; Path=/")
         await a.given(WWW)
 
+    await node().given(WWW, "s=1; Path=/")
     assert a.stats.get_value("frontier/cookies/written") == 1
-    assert db("ZRANGE", crawl.cookies, 0, -1) == [b'[null,"example.com"]']
+    stored = db("ZRANGE", crawl.cookies, 0, -1, "WITHSCORES")
+    assert stored == [[b'[null,"example.com"]', 1.0]]
 
 
 async def test_the_spider_sees_a_login_when_every_node_would_send_it(node):
@@ -194,6 +199,39 @@ async def test_a_site_that_sets_too_many_or_too_large_ones(node, db, crawl, capl
     assert len(await a.sends(WWW)) == 10_002
     assert caplog.text.count("a cookie of over") == 1
     assert caplog.text.count("of one domain") == 1
+
+
+async def test_expired_cookies_make_room_and_a_crawl_has_room_for_so_many_jars(
+    node, db, crawl, monkeypatch
+):
+    monkeypatch.setattr(shared, "MAX_JARS", 1)
+    jars = node().shared
+    many = {str(n): "1 old" if n < 2 else "0 x" for n in range(shared.MAX_COOKIES)}
+    assert await jars.write(Jar("x"), many) == (True, 0)
+    assert await jars.write(Jar("x"), dict.fromkeys("abc", "0 y")) == (True, 1)
+    assert await jars.write(Jar("x"), {"5": "0 z"}) == (True, 0), "it had its room"
+
+    assert await jars.write(Jar("y"), dict.fromkeys("ab", "0 y")) == (False, 2)
+    db("DEL", crawl.meta)
+    assert await jars.write(Jar("x"), {"a": "0 z"}) == (False, 0)
+
+
+async def test_an_index_of_many_pages_is_read_whole_and_once(node, monkeypatch):
+    monkeypatch.setattr(shared, "PAGE", 3)
+    sites = [f"http://{n}.{n}.example/" for n in range(7)]
+    a, b, asked = node(), node(), []
+    for site in sites:
+        await a.given(site, "s=1")
+    monkeypatch.setattr(shared, "FRESH", 60.0)
+    look = Cookies._do_look
+
+    async def counted(self):
+        asked.append(self)
+        await look(self)
+
+    monkeypatch.setattr(Cookies, "_do_look", counted)
+    assert await asyncio.gather(*map(b.sends, sites)) == [{"s=1"}] * 7
+    assert len(asked) == 1
 
 
 FIELD = '["www.example.com", "/", "s"]'
