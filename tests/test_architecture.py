@@ -256,23 +256,3 @@ def test_no_module_has_a_meaningless_name():
     names |= {path.name for path in ROOT.rglob("*") if path.is_dir()}
 
     assert not names & NAMELESS
-
-
-def test_import_check_sees_every_import(tmp_path):
-    path = tmp_path / "module.py"
-    path.write_text(
-        "from typing import TYPE_CHECKING\n"
-        "if TYPE_CHECKING:\n    import warcio\n"
-        "else:\n    import redis\n"
-        "def f():\n    from scrapy.http import Request\n"
-        "from frontier.cdx import lines\n"
-    )
-
-    found = ["frontier.cdx.lines", "redis", "scrapy.http", "typing", "warcio"]
-    assert sorted(imports(path)) == found
-    assert not may_import("store.client", "queue.push")
-    assert may_import("queue.push", "store.client")
-    assert not may_import("node.node", "testing.site")
-    assert not may_import("node.node", "seeds.push")
-    assert may_import("node.node", "seeds.seeder")
-    assert may_import("cli.demo", "testing.site")

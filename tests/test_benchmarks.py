@@ -72,13 +72,6 @@ def test_a_scheduled_url_takes_few_bytes_and_little_of_the_server():
     assert recrawl["delay_over_wait_pages"] < 1  # 0.02
 
 
-def test_only_growth_postcrawl_and_recrawl_have_a_full_run():
-    done = run("seen", "--full")
-
-    assert done.returncode == 2
-    assert "seen has no such run" in done.stderr
-
-
 def test_missing_valgrind_fails_in_ci(tmp_path):
     here = run("instructions", "--json", PATH=str(tmp_path), CI="")
     there = run("instructions", "--json", PATH=str(tmp_path), CI="true")
@@ -89,10 +82,3 @@ def test_missing_valgrind_fails_in_ci(tmp_path):
     assert "there is no valgrind" in report["environment"]["notes"][0]
     assert there.returncode == 1
     assert there.stderr == "instructions: there is no valgrind\n"
-
-
-def test_unknown_benchmark_is_not_compared():
-    done = run("compare", "HEAD", "nothing")
-
-    assert done.returncode == 2
-    assert "invalid choice: 'nothing'" in done.stderr

@@ -1,7 +1,6 @@
 """Registers and their documents say the same."""
 
 import ast
-import os
 import re
 import runpy
 from dataclasses import fields
@@ -221,18 +220,6 @@ def test_links_are_not_broken(page):
         assert there.is_file(), f"{target}: the site has files only"
         if anchor:
             assert anchor in set(anchors(there)), target
-
-
-def test_each_page_is_in_the_table_of_contents():
-    said = re.findall(r"(?ms)^```{toctree}\n(.+?)^```", read("index.md"))
-    lines = [line for block in said for line in block.splitlines()]
-    places = [re.sub(r".+<(.+)>", r"\1", line) for line in lines]
-    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("[a-z]*/README.md")]
-    pages += [*ROOT.glob("tests/*/README.md"), *EXAMPLES]
-    names = {os.path.relpath(page.with_suffix(""), DOCS) for page in pages}
-
-    left = [n for n in names if not any(fnmatch(n, place) for place in places)]
-    assert [name for name in left if not name.startswith("decisions/")] == ["index"]
 
 
 @EACH_PAGE

@@ -12,20 +12,20 @@ SOON = 120  # seconds; how long a test waits for what happens at once
 class Groups(GroupCommit[str]):
     """Notes what it takes; goes on with a group when the test lets it."""
 
-    def __init__(self, *, linger=0.0, idle=None):
+    def __init__(self, *, linger=0.0):
         super().__init__("test", "the test is closed")
         self.taken = queue.SimpleQueue()
         self.go_on = threading.Semaphore(0)
         self.error = None
         self.given_up = []
-        self._options = {"linger": linger, "idle": idle}
+        self._linger = linger
         self._thread.start()
 
     def add(self, job, size=0):
         return self._add(job, size)
 
     def _work(self):
-        while (jobs := self._take(2, **self._options)) is not None:
+        while (jobs := self._take(2, linger=self._linger)) is not None:
             self.taken.put(jobs)
             if jobs:
                 assert self.go_on.acquire(timeout=SOON)
@@ -85,29 +85,6 @@ def test_group_commit_lingers_until_somebody_waits(groups):
     assert one.taken.get(timeout=SOON) == ["a", "b"]
     one.go_on.release()
     assert barrier.result(SOON) is None
-
-
-def test_group_commit_runs_idle_work(groups):
-    one = groups(idle=0.01)
-    assert one.taken.get(timeout=SOON) == []
-    assert one.taken.get(timeout=SOON) == []
-
-
-def test_group_commit_close_flushes_pending_jobs(groups):
-    one = groups()
-    barrier = one.durable([one.add(job) for job in "abc"][-1])
-    assert one.taken.get(timeout=SOON)[0] == "a"
-    one.go_on.release(3)
-    one.close()
-
-    assert barrier.result(0) is None
-    assert one.given_up == []
-    assert one.durable().result(0) is None
-    late = one.add("d")
-    assert (one.given_up, one.pending_bytes) == (["d"], 0)
-    with pytest.raises(WriterStopped, match="the test is closed: as asked"):
-        one.durable(late).result(0)
-    assert one.durable(late - 1).result(0) is None
 
 
 def test_group_commit_failure_rejects_later_jobs_in_order(groups, caplog):

@@ -132,31 +132,6 @@ def test_private_names_of_scrapy_are_in_one_module(path):
     assert privates(path) == []
 
 
-def test_private_name_check_sees_every_use(tmp_path, monkeypatch):
-    assert privates(HOLDS_THEM)
-    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    path = tmp_path / "odd_middleware.py"
-    path.write_text(
-        "from scrapy.downloadermiddlewares.cookies import CookiesMiddleware\n"
-        "from scrapy.utils._download_handlers import get_dataloss_msg\n"
-        "class Odd(CookiesMiddleware):\n"
-        "    def _process_cookies(self, *args, **more):\n"
-        "        self._own = self.crawler.engine._slot\n"
-        "        return args[0].engine._spider_closed_callback\n"
-    )
-
-    found = privates(path)
-
-    assert [each.partition(",")[0] for each in found] == [
-        "_download_handlers",
-        "self.crawler.engine._slot",
-        "self.crawler.engine._slot",
-        "args[0].engine._spider_closed_callback",
-        "Odd._process_cookies",
-    ]
-
-
 LZMA = "scrapy.extensions.postprocessing.LZMAPlugin"
 
 

@@ -21,7 +21,6 @@ from frontier.status.forecast import time_left
 from frontier.status.sections import nodes, one_line
 from frontier.status.views import CrawlSnapshot, NodeView
 from frontier.store.keys import CrawlKeys
-from tests.json_schema import check
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "evil\x1b[31m\u202ehost"
@@ -112,17 +111,6 @@ def test_a_narrow_terminal_breaks_no_fact_about_a_node(made, terminal):
     assert re.search("node-1 +host-a, process 77", said)
 
 
-def test_as_json_it_is_data(made, frontier):
-    _, command = made
-    seen = json.loads(frontier(*command, "--json").stdout)
-
-    check("watched", seen)
-    assert seen["limits"][0]["value"] == 620
-    assert seen["quotas"][0]["pages"] == 7
-    assert seen["hosts"][0] == {**seen["hosts"][0], "host": "a.example", "queued": 30}
-    assert seen["time_left"]["seconds"] is None
-
-
 @pytest.fixture
 def watching(tmp_path, environment):
     """Start ``crawl status --watch``; it is gone when the test is."""
@@ -144,27 +132,6 @@ def watching(tmp_path, environment):
     for process in started:
         process.kill()
         process.wait()
-
-
-def test_a_watch_ends_with_the_crawl(made, watching, db):
-    keys, command = made
-    with watching(*command) as process:
-        first = process.stdout.readline()
-        assert " site-1 open, 1 node, 50 pages, no pace yet" in first
-        db(
-            "HSET",
-            keys.meta,
-            "state",
-            "finished",
-            "finished_ms",
-            10**13,
-            "fetched",
-            1,
-        )
-        rest, err = process.communicate()
-
-    assert (process.returncode, err) == (0, "")
-    assert " site-1 finished, " in rest.splitlines()[-1]
 
 
 def test_a_watch_ends_with_the_code_of_the_crawl(made, watching, db):

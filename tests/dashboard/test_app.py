@@ -3,7 +3,6 @@ import io
 import itertools
 import json
 import re
-import time
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -11,7 +10,7 @@ from rich.console import Console
 
 from frontier import dashboard
 from frontier.cli.report import WarcFiles, crawl_report
-from frontier.dashboard import app, looks
+from frontier.dashboard import app
 from frontier.dashboard.server import listen
 from frontier.errors import ConfigurationError
 from frontier.status import sections
@@ -172,24 +171,6 @@ def test_viewer_over_the_limit_gets_503_with_retry_after(page, crawl_of, monkeyp
         lambda: served.ask("/crawls/news-1/events", "HEAD")[0].status == 200,
         "room for a viewer",
     )
-
-
-def test_viewers_share_one_look_at_the_store(page, crawl_of, monkeypatch):
-    seen, look = [], Watch.look
-
-    def counted(watch):
-        seen.append(time.monotonic())
-        return look(watch)
-
-    monkeypatch.setattr(Watch, "look", counted)
-    monkeypatch.setattr(looks, "EVERY", 0.2)
-    crawl_of("news")
-    served = page()
-    every = [served.events("/crawls/news-1/events") for _ in range(10)]
-    for events in every:  # an empty line, or what has changed, comes with each look
-        for _ in range(9):
-            next(events)
-    assert 1 < len(seen) <= 1 + (seen[-1] - seen[0]) / 0.2
 
 
 def test_an_extra_that_is_missing_is_named(monkeypatch):

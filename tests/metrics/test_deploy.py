@@ -80,13 +80,8 @@ def test_each_alert_fires_when_it_should_and_not_before():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_each_alert_says_what_is_wrong_and_where_to_read_on(rule):
-    told = rule["annotations"]
-    page, _, anchor = told["runbook_url"].partition("#")
-
-    assert told["summary"].endswith(".")
-    assert told["description"].endswith(".")
-    assert rule["labels"]["severity"] in {"warning", "critical"}
+def test_each_alert_says_where_to_read_on(rule):
+    page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
     text = (ROOT / page).read_text("utf-8")
     assert f"\n### {rule['alert']}\n" in text
     assert anchor == rule["alert"].lower()
@@ -122,32 +117,3 @@ def test_the_dashboard_is_what_its_script_makes():
     spec.loader.exec_module(made)
 
     assert made.text() == DASHBOARD.read_text("utf-8")
-
-
-def test_panels_do_not_overlap_and_each_asks_for_something():
-    panels = json.loads(DASHBOARD.read_text("utf-8"))["panels"]
-    places = [panel["gridPos"] for panel in panels]
-    cells = [
-        (x, y)
-        for place in places
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
-    ]
-
-    assert len(cells) == len(set(cells))
-    assert max(x for x, _ in cells) < 24
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    assert all(panel["type"] == "row" or panel["targets"] for panel in panels)
-
-
-def test_grafana_is_provisioned_with_this_source_and_this_directory():
-    at = GRAFANA / "provisioning"
-    (source,) = yaml.safe_load((at / "datasources/prometheus.yml").read_text())[
-        "datasources"
-    ]
-    (provider,) = yaml.safe_load((at / "dashboards/frontier.yml").read_text())[
-        "providers"
-    ]
-
-    assert (source["type"], source["isDefault"]) == ("prometheus", True)
-    assert provider["options"]["path"] == "/etc/grafana/provisioning/dashboards"

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from functools import partial
 
 import pytest
 from scrapy import signals
@@ -67,20 +66,6 @@ async def test_a_waiting_item_delays_no_other(until):
     assert pipeline.ended == [0, 2, 3, 1]
     others = {pipeline.tasks[2], pipeline.tasks[3]}
     assert pipeline.tasks[1] not in others
-
-
-@pytest.mark.parametrize("most", [1, 3])
-async def test_at_most_so_many_items_are_in_pipelines_at_once(until, most):
-    pipeline = Pipeline(range(8))
-    adding = asyncio.create_task(
-        add_all(PageItems(pipeline.process, most, None), range(8))
-    )
-    for item in range(8):
-        await until(partial(pipeline.has_begun, min(8, item + most)))
-        pipeline.gates[item].set()
-    await adding
-    assert pipeline.most == most
-    assert pipeline.begun == list(range(8))
 
 
 @pytest.mark.parametrize("wrong", ["bad", "cancelled"])
@@ -182,15 +167,3 @@ def test_handlers_are_called_as_scrapy_calls_them(kinds, caplog):
         )
 
     assert hear(ItemSignals) == hear(SignalManager)
-
-
-async def test_plain_handlers_take_no_task():
-    tasks = []
-
-    def hear(item):
-        tasks.append((item, asyncio.current_task()))
-
-    manager = ItemSignals(sender=Sender())
-    manager.connect(hear, signals.item_scraped)
-    await manager.send_catch_log_async(signals.item_scraped, item="item")
-    assert tasks == [("item", asyncio.current_task())]

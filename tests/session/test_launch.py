@@ -67,26 +67,3 @@ def test_the_arguments_are_those_that_the_crawler_was_given(way):
     )
 
     assert "{'0': 7, 'cat': 'b'}" in printed(code)
-
-
-def test_a_program_that_imports_the_package_keeps_its_search_for_garbage():
-    code = (
-        "import gc, frontier.addon, frontier.scheduler, frontier.cli;"
-        "print(gc.get_freeze_count())"
-    )
-
-    assert printed(code) == "0\n"
-
-
-def test_a_process_that_scrapy_has_for_itself_leaves_its_imports_out_of_it():
-    code = (
-        "import gc\n"
-        "from scrapy.crawler import CrawlerProcess\n"
-        "class Process(CrawlerProcess):\n"
-        "    def crawl(self):\n"
-        "        import frontier.addon\n"
-        "Process({'LOG_ENABLED': False}).crawl()\n"
-        "print(gc.get_freeze_count() > 0)"
-    )
-
-    assert printed(code) == "True\n"

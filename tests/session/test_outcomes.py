@@ -63,25 +63,6 @@ def test_statuses_that_say_later_are_errors():
     }
 
 
-def test_errors_are_counted_by_kind_and_host():
-    made = Outcomes()
-    for kind, host in (("dns", "a"), ("dns", "a"), ("tls", "a"), ("reset", "b")):
-        made.failed(kind, host)
-
-    told = made.report()
-
-    assert told["error_kinds"] == {
-        **dict.fromkeys(ERROR_KINDS, 0),
-        "dns": 2,
-        "tls": 1,
-    } | {"reset": 1}
-    assert made.errors == 4
-    assert list(told["host_errors"].items()) == [
-        ("a", {"dns": 2, "tls": 1}),
-        ("b", {"reset": 1}),
-    ]
-
-
 def test_the_host_with_most_errors_is_found_among_very_many():
     dice, made, truth = random.Random(7), Outcomes(), Counter()
     for number in range(8_000):

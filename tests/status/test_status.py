@@ -7,11 +7,9 @@ import pytest
 from rich.console import Console
 
 from frontier.cli.report import WarcFiles, crawl_report as report
-from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CodecError, UnknownCrawl
 from frontier.queue.item import encode
 from frontier.queue.reserve import Scan
-from frontier.settings.config import Config
 from frontier.status.figures import (
     ArchiveFigures,
     Figures,
@@ -19,14 +17,12 @@ from frontier.status.figures import (
     Pace,
     SeenFigures,
 )
-from frontier.status.sections import archive, seen_test
 from frontier.status.snapshot import (
     crawl_entered,
     list_crawls,
     newest_crawl,
     snapshot,
 )
-from frontier.status.validate import MAX_FIGURE, mapping, printable, real, whole
 from frontier.status.views import LimitProgress
 from frontier.status.watch import Watch
 from frontier.store.keys import CrawlKeys
@@ -43,24 +39,6 @@ REPORT = {
     "host_seconds": {"h": [4, 2.5], "bad": [1], "worse": "x"},
     "host_errors": ["no mapping"],
 }
-
-
-def test_a_first_crawl_has_no_lines_of_zeros():
-    first = Figures(new=30, archive=ArchiveFigures(originals=30, handled=30))
-    later = Figures(
-        seen=SeenFigures(recent=3),
-        archive=ArchiveFigures(revisits=3, handled=3, exact_url=3, exact_url_bytes=9),
-    )
-
-    def titles(figures):
-        return {
-            row.name: row.text for row in [*seen_test(None, figures), *archive(figures)]
-        }
-
-    assert titles(first).keys() == {"Payloads", "Bytes saved", "Looked up"}
-    assert titles(later)["Bytes saved"].startswith("0 B of 0 B of payloads (0%);")
-    assert titles(later)["Seen, by tier"] == "3 recent (100%)"
-    assert titles(later)["Originals found"] == "3 of the same URL (9 B)"
 
 
 @pytest.fixture
@@ -317,16 +295,6 @@ def test_the_queue_is_the_sum_of_all_partitions(crawl, create, look, printed, db
     assert said.count("WARNING") == said.count("WARNING: No node is live") == 1
 
 
-def test_the_limit_of_the_sets_is_shown(crawl, create, printed, db):
-    config = Config(partitions=4)
-    create(crawl, shape=json.dumps(crawl_settings(config)))
-    db("HSET", crawl.partition(0).seen, "buckets", 1, "count", 5)
-    told = {**REPORT, "set_limit_bytes": 60_000_000}
-    db("HSET", crawl.reports, "a", json.dumps(told), "b", json.dumps(REPORT))
-
-    assert "of 60.0 MB at most" in printed(crawl)
-
-
 def test_the_first_dead_letters_are_shown(crawl, create, look, db):
     create(crawl)
     item = encode({"url": "http://h/\x1b[31m"}, "0:h")
@@ -386,40 +354,6 @@ def test_the_crawl_that_a_node_has_entered_is_found(crawl, create, join, blockin
     assert entered("site", "node-1", 1001.0) is None
     assert entered("site", "node-2", 999.0) is None
     assert entered("other", "node-1", 999.0) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [
-        (3, 3),
-        (b"3", 3),
-        ("x", 0),
-        (None, 0),
-        (True, 0),
-        (-1, 0),
-        (float("nan"), 0),
-        (float("inf"), 0),
-        (MAX_FIGURE, 0),
-        ([1], 0),
-    ],
-)
-def test_invalid_count_reads_as_zero(value, number):
-    assert whole(value) == number
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [(1.5, 1.5), (2, 2.0), ("1", 0.0), (True, 0.0), (-1, 0.0), (10**400, 0.0)],
-)
-def test_invalid_measure_reads_as_zero(value, number):
-    assert real(value) == number
-    assert real(float("nan")) == 0.0
-
-
-def test_text_is_bounded_and_printable():
-    assert printable("a\x1bb\nc\u202e") == "a\ufffdb\ufffdc\ufffd"
-    assert len(printable("x" * 1000)) == 300
-    assert mapping(None) == {}
 
 
 def test_limits_are_shown_with_how_far_the_crawl_is(crawl, create, join, look, db):
