@@ -24,12 +24,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from itertools import starmap
+from secrets import randbelow
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease, frozen
 from frontier.store.calls import Run, batches
-from frontier.store.client import Argument, Call
+from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +42,10 @@ BATCH = 256
 """Calls per pipeline, so that the reactor is never busy for long. Pipelines go out
 together, each on a connection of its own: where callbacks keep the reactor busy, a
 pipeline that had to wait for the one before would wait for callbacks too."""
+
+MOST_MORE = 1 << 20
+"""By how much a token may be more than the one before: enough that a store which has
+lost the last one, and whose clock was set back, hands out another."""
 
 
 class Seen(NamedTuple):
@@ -104,7 +109,7 @@ class Leases:
 
     def is_gone(self, holder: str) -> bool:
         """Whether *holder* is a name under which nobody does anything any more."""
-        is_former = self.membership.is_own(holder) and holder != self.membership.name
+        is_former = self.membership.is_own(holder) and holder != self.name
         return is_former or self.membership.is_dead(holder)
 
     def current(self, partition: int) -> Lease | None:
@@ -141,7 +146,7 @@ class Leases:
         # A live holder may have released its lease meanwhile: asking finds that out.
         asked = {p: self._known(p) or NOBODY for p in partitions}
         while asked:
-            name = self.membership.name
+            name = self.name
             self.doubtful.update(asked)
             try:
                 replies = await self._ask(starmap(self._acquiring, asked.items()))
@@ -187,7 +192,7 @@ class Leases:
 
     def _acquiring(self, partition: int, seen: Seen, *, keeps: bool = False) -> Call:
         keys = self._keys.partition(partition)
-        return acquire_call(keys, self.membership.name, seen, keeps=keeps)
+        return acquire_call(keys, self.name, seen, keeps=keeps)
 
     def _taken(
         self, partition: int, before: Seen, name: str, reply: list[Any]
@@ -217,7 +222,7 @@ class Leases:
             StoreUnavailable: This has to be called again.
         """
         lost: list[Lease] = []
-        name = self.membership.name
+        name = self.name
         stale = [lease for lease in self.held.values() if lease.holder != name]
         calls = (
             self._acquiring(one.partition, Seen(one.holder, one.token), keeps=True)
@@ -308,5 +313,6 @@ def acquire_call(
 
     With *keeps* the token stays, and only the holder's name changes.
     """
-    args: list[Argument] = [name, keys.born, seen.holder, seen.token, int(keeps)]
+    more = 0 if keeps else 1 + randbelow(MOST_MORE)
+    args = (name, keys.born, seen.holder, seen.token, more)
     return Call.to("lease_acquire", [keys.lease, keys.counts, keys.reserved], args)

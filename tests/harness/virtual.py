@@ -54,6 +54,7 @@ DRAWN = random.Random()
 time.monotonic = lambda: CLOCK.now
 time.time = lambda: EPOCH + CLOCK.now - BEGAN
 secrets.token_hex = lambda count=16: DRAWN.randbytes(count).hex()
+secrets.randbelow = DRAWN.randrange
 
 import hiredis  # noqa: E402 (after the clock, as all that follows)
 import redis  # noqa: E402

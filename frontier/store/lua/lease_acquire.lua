@@ -8,7 +8,8 @@
 -- ARGV[2]  born      of the crawl; '' if it has none
 -- ARGV[3]  former    the holder that the caller has seen; '' for nobody
 -- ARGV[4]  token     the token that it has seen; 0 for none
--- ARGV[5]  keeps     1 if the caller was the former holder, under another name, else 0
+-- ARGV[5]  more      what to add to the token, drawn by the caller; 0 if it was the former
+--                    holder, under another name, and keeps it
 --
 -- Returns {1, holder, token, ready, reserved, waiting}, or what there is, {0, holder, token},
 -- if that is something else: so a call that is late, or sent twice, takes nothing. Or {-1}
@@ -16,7 +17,8 @@
 -- token or counts that cannot be are an error: a default would hand out a token twice, or
 -- end a crawl that is not done.
 -- The token is another one, unless it is kept, and at least the server's time, so that it
--- still grows after a fail-over that lost the last one.
+-- still grows after a fail-over that lost the last one. If the clock was set back as well,
+-- no number that grows is left, but what is drawn makes it another one.
 
 local NAMES = {'ready', 'pushed', 'seq', 'acked', 'dead', 'waiting'}
 
@@ -40,8 +42,8 @@ if born == '' or redis.call('HLEN', KEYS[2]) > 1 then -- else nothing was ever p
 end
 if token ~= ARGV[4] or holder ~= ARGV[3] then return {0, holder, token} end
 local reserved = redis.call('HLEN', KEYS[3]) -- which fails before anything is written
-if ARGV[5] ~= '1' then
-  token = string.format('%.0f', math.max(tonumber(token) + 1, now))
+if ARGV[5] ~= '0' then
+  token = string.format('%.0f', math.max(token + ARGV[5], now))
 end
 redis.call('HDEL', KEYS[1], 'holder') -- a script that begins so may write to a full server
 redis.call('HSET', KEYS[1], 'token', token, 'holder', ARGV[1])
