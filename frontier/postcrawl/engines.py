@@ -98,6 +98,8 @@ def duckdb_engine(
         raise ConfigurationError(f"--memory {memory!r}: {error}") from None
     with connection:
         try:
+            # Else it prints one among a command's results, if a query takes seconds.
+            connection.execute("SET enable_progress_bar = false")
             _limit_threads(connection)
             yield DuckDb(connection)
         except duckdb.OutOfMemoryException as error:

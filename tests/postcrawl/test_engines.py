@@ -84,6 +84,14 @@ def test_each_thread_of_duckdb_has_enough_of_the_memory(tmp_path):
     assert made == [(1,), (2,), (1,), (16,)]
 
 
+def test_duckdb_prints_no_bar_of_its_own_among_results(tmp_path):
+    """It prints one on stdout when a query takes two seconds."""
+    with duckdb_engine(tmp_path) as engine:
+        (bar,) = engine.rows("SELECT current_setting('enable_progress_bar')")
+
+    assert bar == (False,)
+
+
 @pytest.mark.long
 def test_duckdb_puts_the_rows_of_a_file_together_in_little_memory(tmp_path):
     """Where its memory is too small to have them all."""
