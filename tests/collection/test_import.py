@@ -10,8 +10,7 @@ from fastwarc import ArchiveIterator
 from frontier.cdx.lines import LINE_LIMIT
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.digest_index import decode
-from frontier.model import Original
-from frontier.warc.file_rotation import WarcConfig, WarcWriter
+from frontier.warc.file_rotation import WarcConfig
 from tests.collection.samples import (
     digest,
     line,
@@ -22,7 +21,7 @@ from tests.collection.samples import (
 )
 from tests.harness import commands
 from tests.postcrawl.test_zstd import frames
-from tests.warc.samples import NOON, an_exchange
+from tests.warc.samples import an_exchange, written
 
 
 @pytest.fixture
@@ -253,16 +252,10 @@ def test_crawl_log_note_decides_original_revisit_or_neither(
 @pytest.fixture
 def warc(tmp_path):
     """A WARC file with three originals and a revisit of the first."""
-    writer = WarcWriter(WarcConfig(tmp_path, "old", "node"), lambda: NOON)
-    for number in (1, 2, 3):
-        exchange = an_exchange(url=f"http://a/{number}", body=b"%d" % number * 1000)
-        stored = writer.append(exchange, digest_of(exchange.response_body))
-        if number == 1:
-            first = Original("http://a/1", stored.date, "old", stored.length)
-    again = an_exchange(url="http://a/again", body=b"1" * 1000)
-    writer.append(again, digest_of(again.response_body), first)
-    writer.close()
-    return next(tmp_path.glob("*.warc.gz"))
+    pages = [(f"http://a/{n}", b"%d" % n * 1000) for n in (1, 2, 3)]
+    pages.append(("http://a/again", pages[0][1]))
+    exchanges = [an_exchange(url=url, body=body) for url, body in pages]
+    return written(WarcConfig(tmp_path, "old", "node"), exchanges, {})
 
 
 def test_a_warc_file_is_imported_without_an_index(index, warc):

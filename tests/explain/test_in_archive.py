@@ -15,9 +15,9 @@ from frontier.status.snapshot import Nodes
 from frontier.store.keys import CrawlKeys
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.crawl_log import CrawlLog, line_of as logged
-from frontier.warc.file_rotation import WarcConfig, WarcWriter
+from frontier.warc.file_rotation import WarcConfig
 from tests.postcrawl.test_remote_files import Server
-from tests.warc.samples import NOON, an_exchange
+from tests.warc.samples import NOON, an_exchange, members, written
 
 URL = "http://a.example/x"
 COUNT = 20_000
@@ -130,10 +130,7 @@ def test_hostile_indexes_are_named_and_cost_no_memory(tmp_path):
 
 def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
     files = WarcConfig(tmp_path, "one-1", "n", listing=Listing())
-    writer = WarcWriter(files, lambda: NOON)
-    home = an_exchange(url=URL)
-    stored = writer.append(home, "00" * 32, None)
-    writer.close()
+    warc = written(files, [an_exchange(url=URL)])
     log = CrawlLog(files, lambda: NOON)
     log.write([logged(Attempt(URL, 200, NOON, NOON))])
     log.close()
@@ -147,6 +144,8 @@ def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
         server.close()
 
     (record,) = facts.records
-    assert record.source == f"{server.url(stored.file)}:{stored.offset}"
+    assert (
+        record.source == f"{server.url(warc.name)}:{members(warc.read_bytes())[1][0]}"
+    )
     assert (facts.unread, files.gaps) == ([], [])
     assert logs.count == 1

@@ -1,11 +1,9 @@
-import hashlib
 import itertools
 
 import pytest
 
-from frontier.model import Original
-from frontier.warc.file_rotation import WarcConfig, WarcWriter
-from tests.warc.samples import an_exchange
+from frontier.warc.file_rotation import WarcConfig
+from tests.warc.samples import an_exchange, written
 
 
 @pytest.fixture
@@ -17,17 +15,13 @@ def write_warc(tmp_path):
     def write(crawl_id, bodies, node="node-1"):
         directory = tmp_path / "warcs"
         directory.mkdir(exist_ok=True)
-        writer = WarcWriter(
-            WarcConfig(directory, crawl_id, node), lambda: float(next(moments))
-        )
-        for number, body in enumerate(bodies):
-            digest = hashlib.sha256(body).hexdigest()
-            exchange = an_exchange(number, body, started=float(next(moments)))
-            stored = writer.append(exchange, digest, known.get(digest))
-            known.setdefault(
-                digest, Original(exchange.url, stored.date, crawl_id, stored.length)
-            )
-        writer.close()
+        began = float(next(moments))
+        exchanges = [
+            an_exchange(number, body, started=float(next(moments)))
+            for number, body in enumerate(bodies)
+        ]
+        config = WarcConfig(directory, crawl_id, node)
+        written(config, exchanges, known, lambda: began)
         return directory
 
     return write

@@ -1,7 +1,6 @@
 """What sites and other tools put into WARC files, and what becomes of it in a WACZ."""
 
 import gzip
-import hashlib
 import json
 import re
 import resource
@@ -15,21 +14,16 @@ from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.file_rotation import WarcConfig, WarcWriter
+from frontier.warc.file_rotation import WarcConfig
 from tests.harness import commands
-from tests.warc.samples import an_exchange, change_members, inside
+from tests.warc.samples import an_exchange, change_members, inside, written
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n"
 
 
 def a_warc(directory, *exchanges):
     directory.mkdir(exist_ok=True)
-    writer = WarcWriter(WarcConfig(directory, "c", "n"), lambda: 1_780_000_000.0)
-    for exchange in exchanges:
-        digest = hashlib.sha256(exchange.response_body).hexdigest()
-        writer.append(exchange, digest)
-    writer.close()
-    return next(directory.glob("*.warc.gz"))
+    return written(WarcConfig(directory, "c", "n"), exchanges)
 
 
 @pytest.mark.parametrize("size", [0, 4_096, 40_000])

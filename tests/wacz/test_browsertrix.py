@@ -12,16 +12,14 @@ import json
 import pytest
 
 from frontier.cdx.lines import parse
-from frontier.dedupe.digest import digest_of
-from frontier.model import Original
 from frontier.wacz.create import create, warc_files
 from frontier.warc.cdxj_sidecar import Listing, beside_of
-from frontier.warc.file_rotation import WarcConfig, WarcWriter
+from frontier.warc.file_rotation import WarcConfig
 from tests import foreign
 from tests.collection.samples import Index, make_manifest, resource
 from tests.conftest import Server
 from tests.harness.commands import output_of
-from tests.warc.samples import NOON, an_exchange
+from tests.warc.samples import an_exchange, written
 
 pytestmark = pytest.mark.compat
 FACTS = ("url", "mime", "status", "digest", "offset", "length", "filename")
@@ -30,7 +28,6 @@ FACTS = ("url", "mime", "status", "digest", "offset", "length", "filename")
 def test_warcio_js_indexes_a_file_as_we_do(tmp_path):
     """With a form, a redirect, a revisit and how each was found."""
     config = WarcConfig(tmp_path, "c", "n", metadata=True, listing=Listing())
-    writer = WarcWriter(config, lambda: NOON)
     form = b"POST /9 HTTP/1.1\r\nHost: example.com\r\n"
     form += b"Content-Type: application/x-www-form-urlencoded\r\n\r\n"
     moved = b"HTTP/1.1 302 Go\r\nLocation: /0\r\nContent-Length: 0\r\n\r\n"
@@ -40,14 +37,7 @@ def test_warcio_js_indexes_a_file_as_we_do(tmp_path):
         an_exchange(2, b"", response_head=moved, status=302),
         an_exchange(9, b"told", request_head=form, request_body=b"a=1&b=2"),
     ]
-    known = {}
-    for exchange in given:
-        digest = digest_of(exchange.response_body)
-        stored = writer.append(exchange, digest, known.get(digest))
-        original = Original(exchange.url, stored.date, "c", stored.length)
-        known.setdefault(digest, original)
-    writer.close()
-    path = tmp_path / stored.file
+    path = written(config, given, {})
     tool = foreign.npm() / "node_modules" / "warcio" / "dist" / "cli.js"
 
     said = output_of(["node", tool, "cdx-index", path])

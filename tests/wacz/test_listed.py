@@ -8,12 +8,11 @@ import re
 import pytest
 
 from frontier.errors import BadWarc
-from frontier.model import Original
 from frontier.wacz.check import check
 from frontier.wacz.create import Options, create
 from frontier.warc.cdxj_sidecar import Listing, beside_of
-from frontier.warc.file_rotation import WarcConfig, WarcWriter
-from tests.warc.samples import an_exchange, inside
+from frontier.warc.file_rotation import WarcConfig
+from tests.warc.samples import an_exchange, inside, written
 
 FAR = b"<p>" + hashlib.sha512(b"far").hexdigest().encode() * 400
 HTML = [("Content-Type", "text/html; charset=utf-8")]
@@ -35,28 +34,16 @@ def warc(tmp_path):
 
     def write(directory, bodies=BODIES):
         (tmp_path / directory).mkdir()
-        writer = WarcWriter(
-            WarcConfig(tmp_path / directory, "c-1", "a", listing=Listing()),
-            lambda: 1_780_000_000.0,
-        )
-        known = {}
+        exchanges = []
         for number, (headers, body) in enumerate(bodies):
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-            exchange = an_exchange(
-                number,
-                body,
-                started=1_780_000_000.5 + number,
-                response_head=f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode(),
-            )
-            digest = hashlib.sha256(body).hexdigest()
-            stored = writer.append(exchange, digest, known.get(digest))
-            original = Original(exchange.url, stored.date, "c-1", stored.length)
-            known.setdefault(digest, original)
-        writer.close()
-        path = next((tmp_path / directory).glob("*.warc.gz"))
-        written = beside_of(path).read_bytes()
+            head = f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode()
+            exchanges.append(an_exchange(number, body, response_head=head))
+        config = WarcConfig(tmp_path / directory, "c-1", "a", listing=Listing())
+        path = written(config, exchanges, {})
+        lines = beside_of(path).read_bytes()
         Listing().write(path)  # which reads it, as after a crash
-        assert beside_of(path).read_bytes() == written
+        assert beside_of(path).read_bytes() == lines
         return path
 
     return write

@@ -6,8 +6,10 @@ import threading
 import zipfile
 import zlib
 
+from frontier.dedupe.digest import digest_of
 from frontier.errors import StoreUnavailable
 from frontier.model import Exchange, Original
+from frontier.warc.file_rotation import WarcWriter
 
 NOON = 1_767_225_600.123  # 2026-01-01T00:00:00.123Z
 
@@ -26,6 +28,19 @@ def an_exchange(number=0, body=b"<p>hello</p>", **changes):
         "ip": "192.0.2.7",
     }
     return Exchange(**{**facts, **changes})
+
+
+def written(config, exchanges, known=None, clock=lambda: NOON):
+    """The WARC file of *exchanges*; revisits of payloads that are *known*, if given."""
+    writer = WarcWriter(config, clock)
+    for exchange in exchanges:
+        digest = digest_of(exchange.response_body)
+        stored = writer.append(exchange, digest, (known or {}).get(digest))
+        if known is not None:
+            facts = (exchange.url, stored.date, config.crawl_id, stored.length)
+            known.setdefault(digest, Original(*facts))
+    writer.close()
+    return config.directory / stored.file
 
 
 def names(directory):
