@@ -1,10 +1,11 @@
 """Files as attackers make them: records, archives and indexes that lie."""
 
 import gzip
-import hashlib
 import json
 import zipfile
 import zlib
+
+from tests.collection import samples
 
 BIG = 10**13
 MSGPACK = {  # what claims more than it has, or nests deeper than anybody reads
@@ -74,24 +75,13 @@ def warc_bomb(megabytes):
 
 def line(number=0, **facts):
     """A line of CDXJ."""
-    given = {
-        "url": f"http://site.example/{number}",
-        "mime": "text/html",
-        "status": "200",
-        "digest": "sha256:" + hashlib.sha256(str(number).encode()).hexdigest(),
-        "length": "2000",
-        "offset": "0",
-        "filename": "rec.warc.gz",
-    }
-    return f"example,site)/{number} 20260102030405 {json.dumps(given | facts)}\n"
+    return f"{samples.line(number, **facts)}\n"
 
 
 def resource(path, **facts):
     """What a manifest says of a file."""
-    data = path.read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
-    given = {"name": path.name, "path": path.name, "hash": digest, "size": len(data)}
-    return given | facts
+    given = samples.resource(path, "", **facts)
+    return {name: given[name] for name in given if given[name] != ""}
 
 
 def manifest(*resources):

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from frontier.errors import ConfigurationError, StoreRefused, StoreUnavailable
-from frontier.store.client import BlockingStore, Call, Store, check_server, given
+from frontier.store.client import BlockingStore, Call, Store, given
 
 
 def increment(name):
@@ -60,22 +60,6 @@ async def test_error_in_a_batch_is_raised_after_the_rest_has_run(store, unique):
     with pytest.raises(StoreRefused, match="WRONGTYPE"):
         await store.run(calls)
     assert await store.call(Call.command("GET", unique)) == b"2"
-
-
-async def test_error_in_a_script_is_raised(store, unique):
-    await store.call(Call.command("SET", unique, "text"))
-
-    with pytest.raises(StoreRefused, match="WRONGTYPE"):
-        await store.call(Call.to("crawl_allot", [unique], ["site"]))
-
-
-async def test_address_without_a_server_is_unavailable(tmp_path, stack):
-    store = Store.from_settings({"REDIS_URL": f"unix://{tmp_path}/nobody"})
-    stack.push_async_callback(store.close)
-
-    with pytest.raises(StoreUnavailable) as caught:
-        await store.call(Call.command("PING"))
-    assert caught.value.where == f"unix://{tmp_path}/nobody"
 
 
 async def test_commands_of_a_transaction_run_if_all_is_there_that_is_expected(
@@ -165,18 +149,6 @@ async def test_a_closed_store_makes_no_connection(connect, server):
     pools = [client.connection_pool for client in store._servers.clients]
     made = [one for pool in pools for one in pool._available_connections]
     assert not any(one.is_connected for one in made), "a sentinel's, too"
-
-
-def test_each_server_of_a_store_is_checked():
-    keeps, evicts = ({"maxmemory_policy": p} for p in ("noeviction", "volatile-ttl"))
-    check_server(keeps, "here")
-    check_server([keeps, keeps], "here")
-    for said in (evicts, [keeps, evicts]):
-        with pytest.raises(
-            StoreRefused,
-            match="at here has .*set maxmemory-policy no",
-        ):
-            check_server(said, "here")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from frontier.errors import ConfigurationError
 from frontier.urls.scope import KINDS, Scope, domain_of
 from tests.harness.cases import rows
-from tests.harness.growth import grows_with, repeated
+from tests.harness.growth import grows_with
 
 SEEDS = ["http://www.a.org/docs/index.html", "https://b.co.uk:8080/x/"]
 
@@ -73,9 +73,3 @@ def test_a_url_takes_no_more_time_among_fifty_thousand_prefixes():
         return Scope("prefix", [f"http://a.org/{n}/" for n in range(count)])
 
     assert grows_with(match, scope_of, 500, times=100)
-
-
-def test_a_url_of_many_directories_takes_time_in_proportion():
-    scope = Scope("prefix", ["http://a.org/1/"])
-
-    assert grows_with(scope.allows, repeated("/", "http://a.org"), 1 << 14)

@@ -97,12 +97,6 @@ def test_least_recently_met_trap_groups_are_forgotten(monkeypatch):
     assert some.catches("http://a.example/0?x=2") is None
 
 
-def test_without_limits_there_are_no_traps():
-    assert not traps_of().are_set
-    assert traps_of(hops=1).are_set
-    assert not traps_of(hops=1).counts_urls
-
-
 def test_each_limit_of_the_site_spider_is_a_setting_of_a_trap():
     assert sorted(ON_FOR_SITE) == sorted(SETTINGS.values())
     assert {Config().as_settings()[name] for name in ON_FOR_SITE} == {"0"}

@@ -119,20 +119,6 @@ def test_payload_outside_the_policy_is_not_looked_up_or_indexed(batches, index):
     assert batches.counters.originals == batches.counters.revisits == 0
 
 
-def test_the_counters_add_up(batches, writer, tmp_path):
-    batches.write(
-        [an_exchange(0), an_exchange(1), an_exchange(2, b"other", status=500)]
-    )
-    writer.close()
-
-    c = batches.counters
-    assert (c.exchanges, c.originals, c.revisits) == (3, 1, 1)
-    assert (c.original_bytes, c.revisit_bytes) == (12, 12)
-    assert c.written_bytes == (tmp_path / NAME).stat().st_size
-    assert c.records == 7
-    assert c.lookup_seconds > 0
-
-
 def test_a_failed_sync_is_undone_and_written_again(
     new_batches, new_writer, fsyncs, tmp_path, caplog
 ):

@@ -7,7 +7,6 @@ import pytest
 from frontier import append_file, files
 from frontier.dedupe.digest import digest_of
 from frontier.model import Original
-from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.file_rotation import (
     WarcConfig,
     WarcWriter,
@@ -197,17 +196,6 @@ def test_a_large_record_is_compressed_in_pieces():
     assert len(blocks) > 2
     assert max(map(len, blocks)) < 3 << 20
     assert gzip.decompress(b"".join(blocks)) == Noise.parts[0]
-
-
-def test_an_index_has_no_line_of_what_was_undone(new_writer, tmp_path):
-    writer = new_writer(listing=Listing())
-    append(writer, an_exchange())
-    writer.flush()
-    append(writer, an_exchange(1))
-    writer.rollback()
-    writer.close()
-
-    assert len(beside_of(tmp_path / NAME).read_bytes().splitlines()) == 1
 
 
 def test_failed_write_is_completed_by_the_next_close(writer, tmp_path, monkeypatch):
