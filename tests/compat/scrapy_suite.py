@@ -77,6 +77,19 @@ class Outcome:
         return self.passed | self.failed | self.skipped
 
 
+def source_of(package, directory):
+    """The folder of the source distribution of the *package* that is installed."""
+    wanted = f"{package}=={importlib.metadata.version(package)}"
+    pip = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]
+    options = ["--no-deps", "--no-binary", ":all:", wanted, "-d", directory]
+    subprocess.run([*pip, "download", *options], check=True)
+    (archive,) = Path(directory).glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(directory, filter="data")
+    (unpacked,) = (path for path in Path(directory).iterdir() if path.is_dir())
+    return unpacked
+
+
 def unpack(version):
     """The folder with the tests of Scrapy *version*, and without its package."""
     folder = CACHE / f"scrapy-{version}"
@@ -84,13 +97,7 @@ def unpack(version):
         return folder
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as name:
-        pip = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]
-        wanted = ["--no-deps", "--no-binary", ":all:", f"scrapy=={version}"]
-        subprocess.run([*pip, "download", *wanted, "-d", name], check=True)
-        (archive,) = Path(name).glob("*.tar.gz")
-        with tarfile.open(archive) as tar:
-            tar.extractall(name, filter="data")
-        (unpacked,) = (path for path in Path(name).iterdir() if path.is_dir())
+        unpacked = source_of("scrapy", name)
         shutil.rmtree(unpacked / "scrapy")  # the installed one is tried
         unpacked.rename(folder)
     return folder
@@ -114,15 +121,20 @@ def server(directory):
 
 
 class Suite:
-    """The tests in one folder, run with and without the add-on."""
+    """The tests in one folder, run with and without the add-on.
 
-    def __init__(self, folder, scratch, store):
+    *options* are pytest's; *environment* has variables for both.
+    """
+
+    def __init__(self, folder, scratch, store, options=(), **environment):
         self._folder = folder
         self._scratch = scratch
+        self._options = options
         self._environment = {
             **{k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"},
             "PYTHONPATH": str(HERE / "startup"),
             "PYTHONDONTWRITEBYTECODE": "1",
+            **environment,
         }
         self._with_addon = {"COMPAT_REDIS_URL": store, "COMPAT_DIR": str(scratch)}
         self._runs = 0
@@ -149,8 +161,10 @@ class Suite:
         options = ["-m", f"not {INTERNET}", "-n", "2", "--dist", "worksteal"]
         options += ["--timeout", str(TIMEOUT), "-o", "junit_family=xunit1"]
         options += ["--tb=short", "-q", f"--junitxml={report}", f"@{names}"]
+        options += self._options
         done = self._pytest(options, addon=addon)
         name = f"{'addon' if addon else 'plain'}-{self._runs}.log"
+        CACHE.mkdir(exist_ok=True)
         (CACHE / name).write_text(done.stdout, "utf-8")
         if not report.exists():
             raise SystemExit(f"no report of a run:\n{done.stdout[-3000:]}")

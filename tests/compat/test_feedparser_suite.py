@@ -3,12 +3,8 @@
 They are taken from its source distribution, which is that of the installed version.
 """
 
-import importlib.metadata
 import io
 import re
-import subprocess
-import sys
-import tarfile
 import warnings
 from calendar import timegm
 
@@ -17,6 +13,7 @@ import pytest
 
 from frontier.errors import NotAFeed
 from frontier.feeds.parse import parse
+from tests.compat.scrapy_suite import source_of
 
 pytestmark = pytest.mark.compat
 
@@ -63,15 +60,7 @@ DIFFERENT = {
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
     """The files by their paths below ``tests``."""
-    directory = tmp_path_factory.mktemp("feedparser")
-    version = importlib.metadata.version("feedparser")
-    pip = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]
-    wanted = ["--no-deps", "--no-binary", ":all:", f"feedparser=={version}"]
-    subprocess.run([*pip, "download", *wanted, "-d", str(directory)], check=True)
-    (archive,) = directory.glob("*.tar.gz")
-    with tarfile.open(archive) as tar:
-        tar.extractall(directory, filter="data")
-    (tests,) = directory.glob("*/tests")
+    tests = source_of("feedparser", tmp_path_factory.mktemp("feedparser")) / "tests"
     files = sorted(tests.glob("**/*.xml"))
     return {str(path.relative_to(tests)): path.read_bytes() for path in files}
 
