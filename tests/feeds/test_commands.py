@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from tests.harness import commands
 from tests.harness.sites import make_tables, site_of, write_rows, write_toml
+from tests.topologies import until
 
 ROOT = Path(__file__).parents[2]
 RSS, PAGE = "https://news.example/rss", "https://news.example/"
@@ -96,11 +96,7 @@ def test_sites_are_followed_from_any_directory(tmp_path):
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         ) as process:
-            limit = time.monotonic() + 240
-            while not all(path in log.read_text() for path in wanted):
-                assert process.poll() is None, process.stderr.read()
-                assert time.monotonic() < limit
-                time.sleep(0.05)
+            until(lambda: all(path in log.read_text() for path in wanted))
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=240)
         assert process.returncode == 130

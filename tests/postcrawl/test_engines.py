@@ -75,15 +75,6 @@ def test_spark_and_duckdb_make_the_same_plan_and_the_same_files(collection, tmp_
     assert sum(name.endswith(".cdxj") for name in files) == 3
 
 
-def test_each_thread_of_duckdb_has_enough_of_the_memory(tmp_path):
-    made = []
-    for memory, threads in (("64MB", 16), ("256MB", 16), ("256MB", 1), ("4GB", 16)):
-        with duckdb_engine(tmp_path, memory, threads) as engine:
-            made += engine.rows("SELECT current_setting('threads')")
-
-    assert made == [(1,), (2,), (1,), (16,)]
-
-
 def test_duckdb_prints_no_bar_of_its_own_among_results(tmp_path):
     """It prints one on stdout when a query takes two seconds."""
     with duckdb_engine(tmp_path) as engine:

@@ -31,13 +31,6 @@ def test_a_bucket_is_not_before_its_url_and_not_long_after_it(now, wait):
     assert delay == wait
 
 
-def test_nearby_due_times_share_a_bucket():
-    day = 24 * HOUR
-    buckets = {bucket_of(NOW + day + s * 1000, NOW)[0] for s in range(3600)}
-
-    assert len(buckets) <= 3
-
-
 def test_due_delay_is_capped_at_the_longest():
     bucket, delay = bucket_of(1e300, NOW)
 

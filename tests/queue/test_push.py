@@ -6,8 +6,6 @@ from frontier.node.delivery import Delivery
 from frontier.queue.push import FORCE, MARK, TEST, push_plan, pushed
 from frontier.seen.config import (
     MAX_URLS,
-    MOST,
-    PLAN,
     LayoutStale,
     SeenLayout,
     joined,
@@ -186,29 +184,6 @@ def test_many_nodes_that_know_an_old_count_do_not_fill_a_generation(client, new_
 
     false = client("bloom").push_urls(some(5_000, 100_000)).count("b")
     assert false < 0.015 * 5_000
-
-
-@pytest.mark.parametrize("urls", [1, 3, 10, MAX_URLS])
-def test_a_call_for_many_partitions_is_as_much_work_as_one_for_a_few(
-    crawl, shapes, new_push, urls
-):
-    plans = [
-        push_plan(
-            crawl.partition(number),
-            shapes["set"],
-            SeenLayout(),
-            [new_push(b"%d %d" % (number, n)) for n in range(urls)],
-        )
-        for number in range(200)
-    ]
-    calls = joined(plans, alone=True)
-
-    sizes = [len(call.parts) - 3 - int(call.parts[2]) for call in calls]
-    assert sum(sizes) == 200
-    assert max(sizes) == MOST // (PLAN + urls)
-    sent = [part for call in calls for part in call.parts[3 + int(call.parts[2]) :]]
-    assert sent == [plan.packed for plan in plans]
-    assert len(joined(plans, alone=False)) == 200
 
 
 @pytest.mark.parametrize("mode", [FORCE, MARK])

@@ -22,6 +22,7 @@ from frontier.errors import StoreUnavailable
 from frontier.store import embedded
 from frontier.store.embedded import EmbeddedStore
 from tests.embedded_store import Status, server_in
+from tests.topologies import until
 
 pytestmark = pytest.mark.one_server("the embedded store itself")
 
@@ -131,15 +132,7 @@ def kill_server(home):
     pid = int((home / "store/valkey.pid").read_text())
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    wait_for_end(home)
-
-
-def wait_for_end(home):
-    """Return once no server process has the directory; the kernel says so."""
-    deadline = time.monotonic() + PATIENCE
-    while not server_is_gone(home):
-        assert time.monotonic() < deadline, "the server does not end"
-        time.sleep(0.01)
+    until(lambda: server_is_gone(home), "its end")
 
 
 def server_is_gone(home):

@@ -9,17 +9,9 @@ from frontier.errors import ConfigurationError
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
-from tests.topologies import free_ports
+from tests.topologies import free_ports, until
 
 SMALL = {"urls": 60, "hosts": 2, "calendar_months": 0, "slow_seconds": 0.0}
-
-
-def wait_for(condition):
-    """Return when *condition* holds."""
-    limit = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.005)
 
 
 def leave(host, data):
@@ -62,9 +54,9 @@ def test_slow_page_blocks_no_other_request(tmp_path):
     with SiteServer(Site(**{**SMALL, "slow_seconds": 3600.0}), log=log) as server:
         connection = http.client.HTTPConnection(server.hosts[0], timeout=120)
         connection.request("GET", "/slow")
-        wait_for(lambda: server.waiting[None])
+        until(lambda: server.waiting[None])
         urlopen(server.seeds[0], timeout=120).close()
-        wait_for(lambda: server.waiting[None] == 1)  # the other is done
+        until(lambda: server.waiting[None] == 1)  # the other is done
     connection.close()
     first, last = RequestLog.read(log).entries
     assert (first.url, first.aborted) == (server.seeds[0], False)
@@ -99,7 +91,7 @@ def test_a_client_that_leaves_is_logged_as_aborted(tmp_path):
     log = tmp_path / "requests.jsonl"
     with SiteServer(Site(**SMALL), log=log, delay=3600) as server:
         leave(server.hosts[0], b"GET /about HTTP/1.1\r\n\r\n")
-        wait_for(lambda: log.stat().st_size)
+        until(lambda: log.stat().st_size)
     (entry,) = RequestLog.read(log).entries
 
     assert entry.aborted

@@ -3,7 +3,7 @@ from hypothesis import given, settings, strategies as st
 from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
-from frontier.urls.fingerprint import Fingerprints, canonical
+from frontier.urls.fingerprint import Fingerprints
 
 LABEL = st.text("abcxyz019", min_size=1, max_size=6)
 HOST = st.lists(LABEL, min_size=1, max_size=3).map(".".join)
@@ -55,23 +55,3 @@ def test_odd_urls_are_left_to_scrapy_or_agree(url):
 )
 def test_common_urls_are_quick(url):
     assert agrees(url)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://example.com",
-        "http://EXAMPLE.com/",
-        "http://example.com/a%20b",
-        "http://example.com/../a",
-        "http://example.com/?a",
-        "http://example.com/?a=1&&b=2",
-        "http://user@example.com/",
-        "ftp://example.com/",
-        "http://example.com:65536/",
-        "http://example.com:123456/",
-        "http://example.com:012345/",
-    ],
-)
-def test_urls_that_need_w3lib_are_not_canonicalised_quickly(url):
-    assert canonical(url) is None

@@ -6,21 +6,18 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from frontier.cdx.lines import parse
 from tests import foreign
-from tests.topologies import free_ports
+from tests.topologies import free_ports, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "wacz.md"
 SCRIPTS = Path(sys.executable).parent
 SHOWN, OURS = "https://example.org/", "http://example.com/0"
 BODIES = [b"<title>One</title>one", b"<p>two</p>", b"<title>One</title>one"]
-CEILING = 120
-"""Seconds in which pywb has to be up, on a slow machine."""
 
 
 def commands():
@@ -65,10 +62,7 @@ def test_each_command_of_the_page_does_what_it_says(tmp_path, write_warc):
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                 )
-                end = time.monotonic() + CEILING
-                while not is_up(port):
-                    assert served.poll() is None, "pywb has ended"
-                    assert time.monotonic() < end, "pywb is not up"
+                until(lambda: is_up(port), "the start of pywb")
             else:
                 done = subprocess.run(
                     words, shell=True, cwd=tmp_path, env=env, capture_output=True
