@@ -1,7 +1,5 @@
 """What nodes allow, as the seeds of all of them say."""
 
-import asyncio
-
 import pytest
 
 from frontier.node.host_addresses import AddressClasses
@@ -39,14 +37,6 @@ async def test_literal_address_of_a_seed_allows_its_class_on_all_nodes(nodes):
     assert await asked(b, "loopback", spelled=True)
     assert not await asked(b, "private", spelled=True)
     assert not await asked(b, "public")
-
-
-async def test_those_that_ask_together_all_learn_what_is_noted(nodes):
-    await asked(nodes(), "loopback", is_seed=True, spelled=True)
-
-    late = nodes()
-    asks = [asked(late, "loopback", spelled=True) for _ in range(20)]
-    assert all(await asyncio.gather(*asks))
 
 
 async def test_address_class_just_allowed_by_another_node_is_looked_up(nodes):

@@ -161,31 +161,6 @@ async def test_adopted_request_not_sent_waits_on_its_node_again(pair, until, new
     assert (again.delivery, child.take()) == (child, sent)
 
 
-async def test_a_url_is_new_to_the_delivery_that_has_claimed_it(pair, until, new_push):
-    a, b = await pair()
-    root, _ = await kept(a, own(a)[0], until, new_push, own(a)[1])
-    b.inbox.open[root.reservation.key] = root.reservation
-    other = Delivery(root.reservation, b"other")
-    _, verdict = await adopt(b, own(a)[1], other)
-    assert verdict == "c"
-
-    once_more = Delivery(root.reservation)
-    _, verdict = await adopt(b, own(a)[1], once_more)
-    assert verdict == "n"
-
-
-async def test_a_lost_page_claims_nothing_once_the_server_has_gone_back(
-    pair, until, new_push
-):
-    """Else its own verdict would be that the URL is new: it is, to no other."""
-    a, _ = await pair()
-    root = await root_of(a, own(a)[0], until, new_push)
-    a.start_over()
-
-    _, verdict = await adopt(a, own(a)[0], root)
-    assert verdict == ("s" if a.store.alone else "n")
-
-
 async def test_a_partition_is_lent_and_comes_back_when_nothing_is_left(
     pair, until, new_push
 ):

@@ -85,25 +85,6 @@ async def test_a_push_is_confirmed_when_a_replica_has_it_and_done_once(
     assert pair.replica.ask("LRANGE", ready, 0, -1) == [b"01"]
 
 
-@ANY
-@pytest.mark.one_server("it counts the commands of one server")
-async def test_one_waitaof_covers_several_pushes_of_a_flight(
-    parts_on, connect, own_server, start, new_push
-):
-    node = parts_on(connect(own_server))
-    node.store.copies = Copies(disk=True)
-    start(node.outbox.run())
-    for number in range(200):
-        node.outbox.put(number % 4, new_push(b"%d" % number))
-    await node.outbox.flush()
-
-    info = await node.store.call(Call.command("INFO", "commandstats"))
-    calls = {name: stat["calls"] for name, stat in info.items()}
-    flights = calls["cmdstat_waitaof"]
-    assert 0 < flights < calls["cmdstat_evalsha"]
-    assert (await node.scan(0)).ready == 50
-
-
 @pytest.mark.parametrize("copies", [Copies(), Copies(2), Copies(2, disk=True)])
 def test_missing_copies_are_reported(copies):
     assert not copies.after([("HGET", "key", "field")])

@@ -108,13 +108,6 @@ async def test_no_second_look_by_a_node_that_got_something_to_do(
     assert not node.finished.is_set()
 
 
-async def test_node_behind_others_finds_the_end_but_scans_less_often(idle_node):
-    node = await idle_node(rank=2)
-    await node.finished.wait()
-
-    assert node.looks == 9 + 1  # the second look follows the first
-
-
 @pytest.mark.parametrize("partition", [0, 150, 299])
 async def test_not_while_something_is_reserved_anywhere(
     idle_node, db, crawl, until, partition

@@ -1,28 +1,21 @@
 """A server that starts again from an old snapshot: it has gone back in time."""
 
 import asyncio
-import contextlib
 import signal
 
 import pytest
 
-from frontier.errors import StoreUnavailable
 from frontier.node.context import Part
 from frontier.queue.push import FORCE
 from frontier.store.client import Call
 from tests.topologies import (
     ClusterServers,
-    Process,
     SentinelServers,
-    free_ports,
-    until as wait_until,
 )
 
 pytestmark = pytest.mark.one_server("it starts again from a snapshot of its own")
 
 PARTITION = 0
-ANY = pytest.mark.parametrize("shared_server", ["valkey-9"], indirect=True)
-"""Which server other tests share makes no difference to this one."""
 URLS = [b"https://a.example/%d" % n for n in range(6)]
 
 
@@ -137,69 +130,6 @@ async def test_what_is_on_other_servers_of_a_cluster_than_one_that_restarts_stay
     assert set(node.leases.held) == {n for n in range(16) if where[n] != gone}
     await node.heartbeat.beat()
     assert set(node.leases.held) == {*range(16)}
-
-
-@pytest.fixture
-def two_servers(binary, tmp_path):
-    """A primary and its replica, which change places when they are told to."""
-    ports = free_ports(2)
-    made = [
-        Process(
-            *(binary("valkey-9"), tmp_path / str(port), port, port),
-            *("--port", str(port), "--save", "", "--repl-diskless-sync-delay", "0"),
-        )
-        for port in ports
-    ]
-    for one in made:
-        one.launch()
-        one.wait()
-        one.url = f"redis://127.0.0.1:{one.port}"
-    yield made
-    for one in made:
-        one.kill()
-
-
-def follow(replica, primary):
-    """Make *replica* one, and wait until it has what *primary* has."""
-    replica.ask("REPLICAOF", "127.0.0.1", primary.port)
-    wait_until(
-        lambda: replica.ask("INFO", "replication")["master_link_status"] == "up",
-        "a copy",
-    )
-
-
-@ANY
-async def test_a_primary_that_was_a_replica_for_a_while_is_another(
-    two_servers, parts_on, connect, start, new_push, until, caplog
-):
-    """Its run is the same, and it ends no connection: it only refuses to write."""
-    primary, other = two_servers
-    node = parts_on(connect(primary), cap=4, size=4)
-    await node.store.call(Call.command("HSET", node.keys.meta, "state", "open"))
-    start(node.outbox.run(), node.inbox.run())
-    await node.heartbeat.beat()
-    await node.push(PARTITION, new_push(URLS[0]))
-    node.ready.note(PARTITION, {"0:a.example"})
-    page = await until(node.inbox.take, "a page")
-    node.inbox.stopped = True
-    follow(other, primary)
-    other.ask("REPLICAOF", "NO", "ONE")
-    await node.push(PARTITION, new_push(URLS[1]))
-
-    follow(primary, other)
-    for _ in range(5):
-        with contextlib.suppress(StoreUnavailable):
-            await node.heartbeat.beat()
-    primary.ask("REPLICAOF", "NO", "ONE")
-    node.acks.complete(page)
-    await node.acks.drain()
-
-    assert node.acks.acked == 0
-    texts = [record.getMessage() for record in caplog.records]
-    assert ["may have lost" in text for text in texts].count(True) == 1
-    await node.outbox.flush()
-    items = await node.items(PARTITION)
-    assert b"0" + URLS[1] in items
 
 
 async def test_parts_of_a_node_hear_of_a_primary_that_sentinel_has_replaced(

@@ -124,18 +124,6 @@ async def test_withdrawn_reservations_of_a_lost_lease_are_not_in_flight(
     await until(lambda: len(node.inbox) == 8)
 
 
-async def test_hundreds_that_are_left_alone_keep_no_other_waiting(holder, until):
-    node = await holder(*REST, OTHER, count=1)
-    for host in REST:
-        refuse(node, host)
-    found = await taken(node, until, 1)
-    while hosts_of(found) != [OTHER]:
-        node.inbox.finish(found[0])
-        found = await taken(node, until, 1)
-
-    assert not any(map(node.hosts.waits, [OTHER]))
-
-
 async def test_host_record_lost_in_a_failover_is_stored_again(node_of, db, crawl):
     node, key = node_of(), crawl.partition(0).hosts
     await take(node)

@@ -148,19 +148,6 @@ async def test_a_reserve_that_the_store_refuses_loses_the_lease(
     await until(lambda: not node.leases.held and not node.ready.knows(0), "the loss")
 
 
-async def test_give_back_requeues_reservations_not_handed_out(ready, until):
-    node = await ready({0: [(u,) for u in urls(4)], 1: [(b"9", "b")]})
-    await until(lambda: len(node.inbox) == 5)
-    node.ready.handing_over.add(0)
-    assert (await node.scan(0)).reserved == 4
-
-    await node.inbox.give_back([0])
-
-    assert await node.items(0) == [b"0" + u for u in urls(4)]
-    assert (await node.scan(0)).reserved == 0
-    assert [r.lease.partition for r in take_all(node)] == [1]
-
-
 async def test_a_partition_that_is_handed_over_is_not_reserved_from(ready, until):
     node = await ready({0: [], 1: [(b"9", "b")]})
     node.ready.handing_over.add(0)
@@ -187,18 +174,6 @@ async def test_a_late_hint_for_what_is_anothers_keeps_no_node_from_being_idle(re
     node.ready.note(3, ["0:a.example"])
 
     assert node.is_idle(), "or no node would ever look for the end of the crawl"
-
-
-async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
-    node = await ready({0: [(b"1",)]})
-    await until(lambda: len(node.inbox))
-    assert not node.is_idle()
-    reservation = node.inbox.take()
-    node.inbox.finish(reservation)
-    assert not node.is_idle()
-
-    node.inbox.forget(reservation)
-    assert node.is_idle()
 
 
 async def test_reservation_neither_known_to_the_holder_nor_kept_is_requeued(

@@ -86,17 +86,6 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     assert wrong / 4 < it.memory_limit.state.lost < 4 * wrong
 
 
-async def test_a_budget_far_too_small_is_kept_too(store, crawl):
-    it = Crawl(store, crawl, 1)
-    for first in range(0, 8_000, 2_000):
-        await it.push(first, first + 2_000)
-        await it.memory_limit.look()
-
-        assert it.memory_limit.state.set_bytes == 0
-        assert await it.keys_of("set") == 0
-    assert set(await it.push(0, 8_000)) == {"b"}
-
-
 async def test_a_node_that_dies_in_between_leaves_the_rest_to_the_next(
     store, crawl, monkeypatch
 ):

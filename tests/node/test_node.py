@@ -53,13 +53,6 @@ async def test_the_last_node_to_leave_a_crawl_in_which_nothing_is_left_ends_it(
     assert db("HGET", node.keys.meta, "state") == b"finished"
 
 
-async def test_a_server_that_is_not_there_is_said_so_at_once(new_node, own_server):
-    own_server.kill()
-
-    with pytest.raises(StoreUnavailable):
-        await new_node(own_server, "a", store_wait=0.0).open()
-
-
 async def test_a_node_waits_for_a_store_that_is_yet_to_come(
     new_node, own_server, caplog, until
 ):

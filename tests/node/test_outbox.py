@@ -1,9 +1,7 @@
 from frontier.cluster.ring import Ring
 from frontier.model import Member
-from frontier.node.outbox import MAX_PER_FLIGHT
 from frontier.node.ready_queues import hints_of
 from frontier.queue.push import FORCE, MARK
-from frontier.seen.config import MAX_URLS
 from frontier.store.client import Call
 
 
@@ -19,16 +17,6 @@ async def test_each_push_gets_one_verdict_in_the_order_of_put(parts, start, new_
 
     assert [push for push, _ in node.verdicts] == pushes
     assert "".join(v for _, v in node.verdicts) == "nnnnnsssssn"
-
-
-async def test_more_than_a_round_takes_is_stored_in_order(parts, start, new_push):
-    node = parts()
-    count = 2 * MAX_PER_FLIGHT + MAX_URLS + 1
-    start(node.outbox.run())
-    await node.push(0, *(new_push(url) for url in urls(count)))
-
-    assert await node.items(0) == [b"0" + url for url in urls(count)]
-    assert len(node.verdicts) == count
 
 
 async def test_pushes_sent_again_after_a_lost_reply_are_queued_once(

@@ -1,21 +1,10 @@
-import json
-
 import pytest
 from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
 from frontier.cluster.shared_settings import crawl_settings, fingerprinter_name
 from frontier.errors import ConfigurationError
-from frontier.seen.config import seen_config
 from frontier.settings.config import Config
-
-
-def test_a_shape_is_the_same_after_it_was_stored():
-    shape = crawl_settings(Config())
-
-    assert json.loads(json.dumps(shape)) == shape
-    others = {name for name in shape if not name.startswith("FRONTIER_")}
-    assert others == {"REQUEST_FINGERPRINTER_CLASS", "canonicalization"}
 
 
 class Own:
@@ -45,12 +34,3 @@ def test_invalid_fingerprinter_class_is_reported_with_its_setting(value):
         return
     with pytest.raises(ConfigurationError, match="REQUEST_FINGERPRINTER_CLASS = "):
         fingerprinter_name(settings)
-
-
-def test_the_tiers_that_nodes_share_are_those_that_were_asked_for():
-    shape = seen_config(Config(seen_tiers=("recent", "set"), partitions=16))
-    assert (shape.has_bloom, shape.has_set) == (False, True)
-
-    shape = seen_config(Config(seen_tiers=("bloom",), partitions=16))
-    assert (shape.has_bloom, shape.has_set) == (True, False)
-    assert 1_000_000 / 16 < shape.capacity < 1_000_000 / 16 * 1.1
