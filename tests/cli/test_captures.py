@@ -15,7 +15,6 @@ from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.records import MAX_HEAD
 from tests.harness import commands
-from tests.hostile.making import warc_bomb
 from tests.warc.samples import NOON, an_exchange
 
 HEAD = b"HTTP/1.1 %d x\r\nContent-Type: %b\r\n%b\r\n"
@@ -145,17 +144,6 @@ def test_show_prints_the_last_of_several_captures_and_their_count(warcs):
     assert err.startswith("the last of 2")
 
 
-def test_records_that_are_no_captures_are_shown_by_their_id(warcs):
-    _, out, _ = run("show", warcs, "http://example.com/1")
-    lines = out.splitlines()
-    info = next(each for each in lines if each.startswith("WARC-Warcinfo-ID: "))
-
-    code, out, _ = run("show", warcs, info.partition(": ")[2])
-
-    assert code == ExitCode.OK
-    assert any(each.startswith("software: ") for each in out.splitlines())
-
-
 def test_output_has_no_terminal_control_characters(warcs):
     for words in (("show", warcs, "http://evil.example/"), ("list", warcs)):
         _, out, _ = run(*words)
@@ -254,14 +242,3 @@ def test_no_record_at_that_place(warcs, offset):
 
     assert (code, out) == (ExitCode.INCOMPLETE, "")
     assert len(err.splitlines()) == 1
-
-
-def test_a_bomb_costs_no_memory_to_speak_of(tmp_path):
-    path = tmp_path / "bomb.warc.gz"
-    path.write_bytes(b"".join(warc_bomb(300)))
-
-    code, out, _ = run("show", path, "http://a.example/0")
-
-    assert code == ExitCode.OK
-    assert len(out) < 20 << 20
-    assert "(cut after 4,194,304 bytes; see --raw)" in out

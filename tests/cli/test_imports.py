@@ -70,11 +70,6 @@ def test_commands_that_need_no_store_do_without_scrapy(tmp_path):
     run_all(commands, tmp_path)
 
 
-def test_a_command_imports_its_own_noun_alone(tmp_path):
-    others = [f"frontier.cli.{noun}" for noun in NOUNS if noun != "canon"]
-    run_all(["canon explain http://a.example/"], tmp_path, others)
-
-
 def test_a_list_of_feeds_needs_no_parser_and_no_database(tmp_path):
     (tmp_path / "feeds.toml").write_text('[[site]]\nname = "a"\n')
     others = ("sqlalchemy", "tomlkit", "feedparser", "psycopg")
@@ -84,14 +79,3 @@ def test_a_list_of_feeds_needs_no_parser_and_no_database(tmp_path):
 def test_help_speaks_to_no_store(tmp_path):
     lines = ["--help", *(f"{noun} --help" for noun in NOUNS)]
     run_all(lines, tmp_path, (*HEAVY, "redis", "asyncio"))
-
-
-def test_the_names_of_nouns_are_known_without_importing_any():
-    code = (
-        "import sys\n"
-        "from frontier.cli import ALONE, NOUNS, app\n"
-        "names = [*app.commands]\n"
-        "assert names == [*ALONE, *NOUNS], names\n"
-        "print([n for n in names if f'frontier.cli.{n}' in sys.modules])\n"
-    )
-    assert printed(code) == "[]\n"

@@ -61,13 +61,6 @@ def test_a_bad_line_is_named_with_its_number(tmp_path, line, reason):
     assert said.isprintable()
 
 
-def test_a_file_in_another_encoding_is_no_list(tmp_path):
-    (tmp_path / "list").write_bytes("http://a.example/2\n".encode("utf-16"))
-
-    with pytest.raises(ConfigurationError, match="list:1: is not UTF-8, at its byte 1"):
-        lines_of(str(tmp_path / "list"))
-
-
 def test_each_url_of_a_file_comes_once_with_its_first_place(tmp_path):
     text = "\ufeffhttp://a/1\r\n# \u00e9\n\n http://a/\u00e9 \nhttp://a/1"
     path = tmp_path / "list"

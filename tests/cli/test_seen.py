@@ -40,15 +40,6 @@ def test_a_plan_says_what_it_costs_and_how_to_set_it(frontier):
     assert settings["FRONTIER_SEEN_TIERS"] == "recent,set"
 
 
-def test_a_plan_is_one_object_in_json(shown):
-    said = shown("seen", "plan", "--urls", "1M", "--tiers", "recent,bloom")
-
-    assert [p["tiers"] for p in said["plans"]] == [["recent", "bloom"]] * 2
-    assert [p["one_partition"] for p in said["plans"]] == [False, True]
-    assert said["plans"][0]["lost"] < 1_000
-    assert said["settings"]["FRONTIER_BLOOM_CAPACITY"] == 1_000_000
-
-
 def test_a_plan_of_too_many_urls_is_refused(frontier):
     done = frontier("seen", "plan", "--urls", "1T", "--error", "1e-6")
 
@@ -153,19 +144,11 @@ def test_forget_asks_on_a_terminal_and_shows_progress(terminal, here, open_crawl
     forget = ("seen", "forget", "http://a.example/7", *here)
 
     code, said = terminal(*forget, answer="n\n")
-    assert code == 2
-    assert "Forget 1 URLs of one? [y/N]" in said
-    assert "nothing was forgotten" in said
+    assert (code, "Forget 1 URLs of one? [y/N]" in said) == (2, True)
     code, said = terminal(*forget, answer="y\n")
-    assert code == 0
-    assert "forgetting" in said
+    assert (code, "forgetting" in said) == (0, True)
     code, said = terminal("seen", "export", "one.seen", *here)
-    assert code == 0
-    assert "partitions" in said
-    assert "16/16" in said
-    code, said = terminal("seen", "import", "one.seen", "--new", "two", *here)
-    assert code == 0
-    assert "19/19" in said
+    assert (code, "16/16" in said) == (0, True)
 
 
 def test_urls_decided_by_the_bloom_filter_are_not_forgotten(
@@ -182,13 +165,6 @@ def test_urls_decided_by_the_bloom_filter_are_not_forgotten(
 
     assert (said["decided_by_bloom"], said["forgotten"]) == (1, 1)
     assert "cannot forget" in complaint(alone)
-
-
-def test_an_asterisk_in_a_url_can_be_written_otherwise(shown, here, open_crawl):
-    open_crawl(["http://a.example/*"])
-    done = shown("seen", "forget", "http://a.example/%2A", "--yes", *here)
-
-    assert done["forgotten"] == 1
 
 
 @pytest.fixture
@@ -237,57 +213,6 @@ def test_seen_set_of_a_dupefilter_is_exported_and_imported(
     assert (out["exported"], new["imported"]) == (40, 40)
     assert "FRONTIER_QUEUE_KEY 'fingerprint', but 'host'" in complaint(wrong)
     assert seen("http://a.example/7", "--crawl", "next") == "yes: the set says yes"
-
-
-def test_a_crawl_with_a_queue_is_the_newest_before_that_of_a_filter(
-    frontier, shown, here, open_crawl, dupefilter
-):
-    open_crawl(pages(3))
-    dupefilter(pages(5, "b.example"))
-    newest_of_all = shown("seen", "export", "f", *here)
-    listed = frontier("crawl", "list", *here)
-    kinds = shown("crawl", "list", *here)
-    status = frontier("crawl", "status", "--crawl", "alone", *here)
-    newest = shown("crawl", "status", *here)
-
-    assert newest_of_all["crawl_id"] == "one"
-    rows = [line.split() for line in listed.stdout.splitlines()]
-    assert rows[1][:3] == ["alone", "bare", "dupefilter"]
-    found = {c["crawl_id"]: c["kind"] for c in kinds["crawls"]}
-    assert found == {"one": "crawl", "alone": "dupefilter"}
-    assert "a duplicate filter's" in status.stdout
-    assert "in the set    5 URLs" in status.stdout
-    assert newest["crawl_id"] == "one"
-
-
-def test_a_crawl_with_bloom_alone_cannot_forget(frontier, here, open_crawl, seen):
-    open_crawl(pages(20), tiers="recent,bloom")
-    done = frontier("seen", "forget", "http://a.example/7", *here)
-
-    assert "cannot forget" in complaint(done)
-    assert seen("http://a.example/7").startswith("yes: Bloom says yes")
-
-
-@pytest.mark.parametrize(
-    ("command", "name", "code"),
-    [
-        (["forget", "http://[x/"], "http://[x/", 2),
-        (["forget", "http://a.example/", "--crawl", "gone"], "gone", 4),
-        (["forget", "nofile"], "nofile", 2),
-        (["forget", "bad.txt"], "bad.txt:2", 2),
-        (["forget", "empty.txt"], "empty.txt", 2),
-        (["forget", "."], "'.'", 2),
-    ],
-)
-def test_forget_error_names_its_cause_and_forgets_nothing(
-    frontier, here, open_crawl, seen, tmp_path, command, name, code
-):
-    open_crawl(pages(3))
-    (tmp_path / "bad.txt").write_text("http://a.example/1\nhttp://a.example/ *\n")
-    (tmp_path / "empty.txt").write_text("\n")
-
-    assert name in complaint(frontier("seen", *command, *here), code)
-    assert seen("http://a.example/1").startswith("yes")
 
 
 def test_a_new_crawl_begins_with_what_another_saw(

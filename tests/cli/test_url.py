@@ -235,8 +235,6 @@ def test_hostile_crawl_log_bytes_are_not_printed_raw(crawl, frontier, server):
     [
         ("limit", "crawl_limit", "at its limit, 3 pages (CLOSESPIDER_PAGECOUNT)"),
         ("canceled", "crawl_canceled", "an operator canceled the crawl"),
-        ("finished", "crawl_ended", "the crawl has ended (finished) before its turn"),
-        ("open", "no_node", "no node of the crawl is alive"),
     ],
 )
 def test_queued_url_is_explained_by_the_state_of_its_crawl(
