@@ -26,6 +26,9 @@ from frontier.status.text import size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.table import Table
+
+    from frontier.seen.plan import Forecast
     from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore
 
@@ -83,7 +86,11 @@ def plan(given: PlanOptions) -> Shown:
         "\n# settings.py"
     )
     lines = (f"{name} = {value!r}" for name, value in settings.items())
-    shown = table(
+    return Shown(said, [head, _table_of(rows), notes, *lines])
+
+
+def _table_of(rows: Sequence[Forecast]) -> Table:
+    return table(
         "tiers",
         "URLs",
         ">store",
@@ -100,7 +107,6 @@ def plan(given: PlanOptions) -> Shown:
             for row in rows
         ],
     )
-    return Shown(said, [head, shown, notes, *lines])
 
 
 @options

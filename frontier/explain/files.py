@@ -111,18 +111,21 @@ def find(
         how = "unzip WACZ, frontier warc convert ARC, gunzip CDXJ; a CDX is not needed"
         found.gaps.append(Gap(what, how, decides=True))
     found.gaps += _missing([*found.logs, *found.warcs, *found.indexes], nodes)
+    found.gaps += _without(found, [*warcs, *logs])
+    return found
+
+
+def _without(found: CrawlFiles, places: Iterable[str]) -> Iterator[Gap]:
+    """The kinds of files of which there is none at all in *places*."""
+    where = printable(", ".join(dict.fromkeys(places))) or "no directory"
     for what, some, option in (
         ("crawl logs", found.logs, "--logs DIR"),
         ("WARC files", [*found.warcs, *found.indexes], "--warcs DIR|URL"),
     ):
         if not some:
-            where = (
-                printable(", ".join(dict.fromkeys([*warcs, *logs]))) or "no directory"
-            )
             text = f"no {what} of the crawl were found ({where})"
             how = f"name them with {option}, those of other nodes' machines too"
-            found.gaps.append(Gap(text, how, decides=True))
-    return found
+            yield Gap(text, how, decides=True)
 
 
 def _missing(paths: Iterable[Path], nodes: Nodes) -> Iterator[Gap]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.errors import KeyDamaged
@@ -220,11 +221,6 @@ class Watch:
         epoch, (membership, unread), records = self._newest(
             "members", SLOW_S, lambda: self._members(top)
         )
-        recrawl: Waiting | None = None
-        if any(look.scan.waiting for look in looks):
-            recrawl = self._newest(
-                "recrawl", RECRAWL_S, lambda: waiting_of(store, keys, count)
-            )
         seen = assembled(crawl, looks, letters)
         return Watched(
             crawl=seen,
@@ -235,12 +231,16 @@ class Watch:
             oldest_s=self._age("partitions"),
             membership=membership,
             membership_unread=unread,
-            recrawl=recrawl,
+            recrawl=self._recrawl(count) if any(s.waiting for s in scans) else None,
             feeds=feeds,
             queued_hosts=queues,
             queues_s=self._age("queues"),
             quotas=_quotas(crawl, records),
         )
+
+    def _recrawl(self, partitions: int) -> Waiting:
+        read = partial(waiting_of, self._store, self._keys, partitions)
+        return self._newest("recrawl", RECRAWL_S, read)
 
     def _members(
         self, top: Sequence[tuple[int, str, int]]
