@@ -33,7 +33,7 @@ from frontier.store.calls import Run, batches
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from frontier.cluster.membership import Membership
     from frontier.store.keys import CrawlKeys, PartitionKeys
@@ -68,6 +68,10 @@ class Acquired:
     """Reservations that an earlier holder left behind."""
     former: Seen = NOBODY
     """Who held it, and under which token."""
+    now_ms: int = 0
+    """When it was taken, by the server's clock."""
+    hosts: Sequence[bytes] = ()
+    """Hosts and their records by turns; see `frontier.queue.hosts`."""
 
 
 class Look(NamedTuple):
@@ -93,6 +97,8 @@ class Leases:
         """Partition to lease, even while none can be relied on; changed here alone."""
         self.changes = 0
         """How often a lease was taken, released or lost."""
+        self.on_taken: Callable[[Acquired], object] = lambda _: None
+        """Called with each lease that is taken, before anybody can rely on it."""
         self._seen: dict[int, Seen] = {}
         self.waiting: set[int] = set()
         """Partitions with URLs that are not due yet, as the store last reported."""
@@ -200,17 +206,20 @@ class Leases:
         """What was taken; `None` if the lease is no longer as it was *before*."""
         if reply[0] < 0:
             raise CrawlLost(self._keys.crawl_id)
-        _, holder, token, *figures = reply
+        _, holder, token, *facts = reply
         self._seen[partition] = Seen(holder.decode("utf-8", "replace"), int(token))
         self.doubtful.discard(partition)
         self.refused.pop(partition, None)
         if not reply[0]:
             return None
-        ready, reserved, waiting = map(int, figures)
+        *figures, hosts = facts
+        ready, reserved, waiting, now_ms = map(int, figures)
         self._note_waiting(partition, waiting)
         lease = self.held[partition] = Lease(partition, int(token), name)
         self.changes += 1
-        return Acquired(lease, ready, reserved, before)
+        taken = Acquired(lease, ready, reserved, before, now_ms, hosts)
+        self.on_taken(taken)
+        return taken
 
     async def rename(self) -> list[Lease]:
         """Move leases under an earlier name of this node to its present name.
@@ -315,4 +324,5 @@ def acquire_call(
     """
     more = 0 if keeps else 1 + randbelow(MOST_MORE)
     args = (name, keys.born, seen.holder, seen.token, more)
-    return Call.to("lease_acquire", [keys.lease, keys.counts, keys.reserved], args)
+    names = [keys.lease, keys.counts, keys.reserved, keys.hosts]
+    return Call.to("lease_acquire", names, args)

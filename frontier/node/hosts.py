@@ -13,8 +13,9 @@ What always holds:
     so before the request that it failed is acked; by then it also says what the host
     has had. Delays are noted soon after a request was sent: a note that a kill cuts off
     is missing for less than a lease lasts after it.
-2.  A record counts only under the lease under which it was read or begun. With the
-    lease it is forgotten, and no longer written.
+2.  All records of a partition are read with its lease. A record counts only under the
+    lease under which it was read or begun. With the lease it is forgotten, and no
+    longer written.
 3.  A host that has failed has one request on the way at a time, until it answers.
 4.  An answer to a request that was sent before a back-off began does not end it, and a
     failure of such a request does not make the next one longer. A back-off that a
@@ -57,15 +58,15 @@ from frontier.queue.hosts import (
 from frontier.queue.priority import split_name
 from frontier.queue.purge import skip_call
 from frontier.settings.values import QUEUE_KEYS
-from frontier.store.client import Call
 from frontier.urls.partition import host_of_shard, partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from frontier.cluster.lease import Acquired
     from frontier.model import Lease
     from frontier.node.node import Node
-    from frontier.queue.reserve import HostsUnread, Reservation
+    from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
 
 logger = logging.getLogger(__name__)
@@ -154,8 +155,6 @@ class _Host(Record):
     """The token of the lease under which it was read or begun; 0 for none."""
     turn: float = 0.0
     """When the next URL may be reserved, if the delay is a long one."""
-    is_whole: bool = False
-    """Whether it includes what the store knew of the host."""
 
 
 class Hosts(Part):
@@ -171,6 +170,7 @@ class Hosts(Part):
         self._most = (config.host_max_pages, config.host_max_bytes)
         """Pages and bytes of each queue key; 0 for no limit."""
         self._known: dict[str, _Host] = {}
+        node.leases.on_taken = self._taken
         self._failing: set[str] = set()
         """Hosts of these that have failed."""
         self._missed: Counter[str] = Counter()
@@ -210,18 +210,14 @@ class Hosts(Part):
         held = self._leases.held.get(partition)
         return 0 if held is None else held.token
 
-    def _begun(self, name: str, *, is_reserved: bool = False) -> _Host:
-        """The record of *name*, which is begun if there is none.
-
-        If a URL of it *is_reserved*, the store has no record of it either.
-        """
+    def _begun(self, name: str) -> _Host:
+        """The record of *name*, which is begun if there is none."""
         known = self._of(name)
         if known is None:
             partition = -1
             if not self._is_divided:
                 partition = partition_of(self.of_queue(name), self._config.partitions)
             known = _Host(partition=partition, token=self._token(partition))
-            known.is_whole = is_reserved or partition < 0
             self._known[name] = known
         return known
 
@@ -229,52 +225,29 @@ class Hosts(Part):
         del self._known[name]
         self._failing.discard(name)
 
-    def unread(self, queues: Iterable[str]) -> list[str]:
-        """The names whose records are to be read before URLs of *queues* are reserved.
-
-        Those records are in the partition of *queues*.
-        """
-        keys = [split_name(queue)[1] for queue in queues]
-        names = dict.fromkeys([*map(self.named, keys), *map(self.of_queue, keys)])
-        return [name for name in names if not self._is_whole(name)]
-
-    def _is_whole(self, name: str) -> bool:
-        known = self._of(name)
-        return known is not None and known.is_whole
-
-    def read(self, lease: Lease, names: Sequence[str], found: HostsUnread) -> None:
-        """Learn the records of *names*, which the store has just told.
+    def _taken(self, taken: Acquired) -> None:
+        """Learn what the store knows of the hosts of a partition that was just taken.
 
         Raises:
-            KeyDamaged: One of them is not a record.
+            KeyDamaged: An entry there is not the record of a host.
         """
-        ahead = found.now - time.monotonic()
-        for name, value in zip(names, found.records, strict=True):
-            if value is not None:
-                self._learn(lease, name, value, ahead)
-
-    def _learn(self, lease: Lease, name: str, value: bytes, ahead: float) -> None:
-        """Learn the record *value* of *name*; the server's clock is *ahead* of ours."""
-        begun = self._of(name)
-        if begun is not None and begun.is_whole:
-            return  # two calls asked for it, and the other was answered first
-        record = read(value)
-        if record is None:
-            key = self._keys.partition(lease.partition).hosts
-            reason = f"its entry {name[:100]!r} is not the record of a host"
-            raise KeyDamaged("", key, reason)
-        told = record.moved(-ahead)
-        if begun is not None:
-            told.add(begun)
-        self._known[name] = known = _Host(**asdict(told), is_whole=True)
-        if not self._is_divided:
-            known.partition, known.token = lease.partition, lease.token
-        # No longer than its delay, even if the server's clock was set back.
-        known.turn = min(known.next, time.monotonic() + known.delay)
-        if begun is not None:
-            known.turn = max(known.turn, begun.turn)
-        if told.failures:
-            self._failing.add(name)
+        now, lease = time.monotonic(), taken.lease
+        ahead = taken.now_ms / 1000 - now  # that is the server's clock, of ours
+        for host, value in zip(taken.hosts[::2], taken.hosts[1::2], strict=True):
+            name, record = host.decode("utf-8", "replace"), read(value)
+            if record is None:
+                key = self._keys.partition(lease.partition).hosts
+                reason = f"its entry {name[:100]!r} is not the record of a host"
+                raise KeyDamaged("", key, reason)
+            if self._of(name) is not None:
+                continue  # of another shard, and this node keeps to that
+            self._known[name] = known = _Host(**asdict(record.moved(-ahead)))
+            if not self._is_divided:
+                known.partition, known.token = lease.partition, lease.token
+            # No longer than its delay, even if the server's clock was set back.
+            known.turn = min(known.next, now + known.delay)
+            if known.failures:
+                self._failing.add(name)
 
     # When hosts may be asked.
 
@@ -358,7 +331,7 @@ class Hosts(Part):
         Other nodes leave its host alone for *delay* seconds, this one for *turn*.
         """
         name = self.named(split_name(reservation.queue)[1])
-        known = self._begun(name, is_reserved=True) if delay > 0 else self._of(name)
+        known = self._begun(name) if delay > 0 else self._of(name)
         if known is None:
             return
         now = time.monotonic()
@@ -490,7 +463,7 @@ class Hosts(Part):
         """Note that *reservation* has brought *pages*, and *size* bytes."""
         lease, queue_key = reservation.lease, split_name(reservation.queue)[1]
         if self.has_quotas and self._token(lease.partition) == lease.token:
-            known = self._begun(queue_key, is_reserved=True)
+            known = self._begun(queue_key)
             known.pages += pages
             known.size += size
             self._note(queue_key)
@@ -542,8 +515,7 @@ class Hosts(Part):
         for name, known in [*self._known.items()]:
             is_over = max(known.next + LATELY, known.turn) < now
             if self._of(name) and is_over and not known.is_counted:
-                if known.is_whole:  # else the store may know more
-                    self._note(name)
+                self._note(name)
                 self._drop(name)
 
     async def flush(self) -> None:
@@ -558,7 +530,6 @@ class Hosts(Part):
                 if lease is not None and lease.token == token:
                     by_lease[lease].append(name)
             ahead = self._node.clock() / 1000 - time.monotonic()
-            await self._complete(by_lease, ahead)
             await self._node.run(
                 [
                     note_call(
@@ -571,31 +542,6 @@ class Hosts(Part):
                     for i in range(0, len(names), AT_ONCE)
                 ]
             )
-
-    async def _complete(
-        self, by_lease: Mapping[Lease, Sequence[str]], ahead: float
-    ) -> None:
-        """Add what the store knows of hosts to records that were begun here.
-
-        Such a host failed before a URL of it was reserved: at media, or at robots.txt.
-        """
-        asked = {
-            lease: some
-            for lease, names in by_lease.items()
-            if (some := [n for n in names if self._of(n) and not self._is_whole(n)])
-        }
-        replies = await self._node.run(
-            [
-                Call.command("HMGET", self._keys.partition(one.partition).hosts, *names)
-                for one, names in asked.items()
-            ]
-        )
-        for (lease, names), values in zip(asked.items(), replies, strict=True):
-            for name, value in zip(names, values, strict=True):
-                if value is not None:
-                    self._learn(lease, name, value, ahead)
-                elif (known := self._of(name)) is not None:
-                    known.is_whole = True
 
     def _stored(self, name: str, ahead: float) -> Record | None:
         """The record of *name* on the server's clock; `None` if it says nothing."""

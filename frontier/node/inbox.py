@@ -32,7 +32,6 @@ from frontier.node.ready_queues import WANTED, read_hints, take_hints_call
 from frontier.queue.due import DUE
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import (
-    HostsUnread,
     Reservation,
     requeue_calls,
     reserve_call,
@@ -359,36 +358,27 @@ class Inbox:
         return any(counts)
 
     async def _reserve(self, wanted: dict[int, dict[str, int]]) -> bool:
-        """Reserve what is *wanted*; return whether any was, or records were read."""
+        """Reserve what is *wanted*; return whether any was."""
         asked, calls = [], []
         for lease in filter(None, map(self._leases.current, wanted)):
-            queues, here = (
-                wanted[lease.partition],
-                self._node.deliveries.counts(lease.partition),
-            )
+            queues = wanted[lease.partition]
+            here = self._node.deliveries.counts(lease.partition)
             of_store = {q: max(0, n - here.get(q, 0)) for q, n in queues.items()}
-            keys, names = (
-                self._keys.partition(lease.partition),
-                self._hosts.unread(queues),
-            )
-            calls.append(reserve_call(keys, lease, self._order, of_store, names))
-            asked.append((lease, of_store, names))
+            keys = self._keys.partition(lease.partition)
+            calls.append(reserve_call(keys, lease, self._order, of_store))
+            asked.append((lease, of_store))
         self._ready.ask()
         try:
             replies = await self._outage_retry.call(calls)
         except StoreUnavailable:  # a second call might reserve twice as much
-            self._node.reclaim.doubt(lease for lease, *_ in asked)
+            self._node.reclaim.doubt(lease for lease, _ in asked)
             return False
-        count, is_more, refused = 0, False, []
-        for (lease, of_store, names), reply in zip(asked, replies, strict=True):
+        count, refused = 0, []
+        for (lease, of_store), reply in zip(asked, replies, strict=True):
             try:
                 made, left = reserved(reply, lease, of_store)
             except LeaseLost:
                 refused.append(lease)
-                continue
-            except HostsUnread as told:
-                self._hosts.read(lease, names, told)
-                is_more = True
                 continue
             for queue, most in wanted[lease.partition].items():
                 made += self._take_adopted(lease, queue, most - of_store[queue])
@@ -400,7 +390,7 @@ class Inbox:
         self.lose_all(refused)
         if count:
             self._node.owner.on_ready()
-        return is_more or count > 0
+        return count > 0
 
     def _take_adopted(self, lease: Lease, queue: str, most: int) -> list[Reservation]:
         taken = self._node.deliveries.take(lease.partition, queue, most)

@@ -6,13 +6,11 @@ known has no record. See `frontier.node.hosts` for what nodes do with records.
 
 What always holds:
 
-1.  The partition's holder writes records, whole and under its token; so it need not
-    read again what it has read or written once. Only `forget` writes them too, if
-    nothing has changed meanwhile, and nodes are told.
-2.  Nothing is reserved for a host whose record the caller has not read
-    (`frontier.queue.reserve.reserve_call`).
-3.  Times are the server's. A node is told the server's time with a record, and counts
-    from when it had the reply, so it asks late, never early.
+1.  The partition's holder writes records, whole and under its token. It gets all of
+    them with its lease (`frontier.cluster.lease.Acquired`), and need not read again.
+    Only `forget` writes them too, if nothing has changed meanwhile, and nodes are told.
+2.  Times are the server's. A node is told the server's time with the records, and
+    counts from when it had the reply, so it asks late, never early.
 """
 
 from __future__ import annotations
@@ -85,17 +83,6 @@ class Record:
         """The same record by a clock that is ahead by *seconds*."""
         times = {name: getattr(self, name) for name in ("next", "until", "since")}
         return replace(self, **{n: at and at + seconds for n, at in times.items()})
-
-    def add(self, later: Record) -> None:
-        """Add what is in *later*, which was begun without knowing this one."""
-        self.next, self.delay = max((self.next, self.delay), (later.next, later.delay))
-        if later.failures:
-            self.failures += later.failures
-            self.until = max(self.until, later.until)
-            self.since, self.reason = later.since, later.reason
-        self.pages += later.pages
-        self.size += later.size
-        self.skipped += later.skipped
 
     def forgive(self) -> None:
         """Forget all failures."""

@@ -8,7 +8,6 @@ What always holds:
     and `LeaseLost` is raised.
 3.  Reservations belong to a token. Whoever acquires a partition requeues what was
     reserved under older tokens before it reserves anything.
-4.  Nothing is reserved for a host whose record (`frontier.queue.hosts`) was not read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from frontier.queue.priority import split_name
 from frontier.store.client import Argument, Call
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
@@ -94,31 +93,15 @@ class Scan:
     """When the next of them is due, in ms of the server's clock; 0 if none waits."""
 
 
-class HostsUnread(Exception):
-    """Hosts of which URLs were wanted have records that the caller has not read."""
-
-    def __init__(self, now: float, records: Sequence[bytes | None]) -> None:
-        super().__init__()
-        self.now = now
-        """By the server's clock, in seconds."""
-        self.records = records
-        """In the order of the hosts whose records were not read."""
-
-
 def reserve_call(
     keys: PartitionKeys,
     lease: Lease,
     order: Order,
     wanted: Mapping[str, int],
-    unread: Collection[str] = (),
 ) -> Call:
-    """The call that takes up to *wanted* items from each queue.
-
-    It takes none if a host, or other queue key, in *unread* has a record.
-    """
-    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.hosts]
+    """The call that takes up to *wanted* items from each queue."""
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved]
     args: list[Argument] = [lease.token, "LPOP" if order is Order.BFS else "RPOP"]
-    args += (len(unread), *unread)
     for queue, count in wanted.items():
         names.append(keys.ready(queue))
         args += (queue, count)
@@ -143,12 +126,8 @@ def reserved(
 
     Raises:
         LeaseLost: The token is stale.
-        HostsUnread: Nothing was reserved.
     """
     parts = fenced(reply, lease)
-    if parts[0] == b"hosts":
-        seconds, micros = map(int, parts[1])
-        raise HostsUnread(seconds + micros / 1e6, parts[2])
     found, left = [], {}
     for queue, (remaining, *rest) in zip(wanted, parts, strict=True):
         left[queue] = int(remaining)

@@ -12,7 +12,6 @@ from frontier.errors import ConfigurationError, KeyDamaged
 from frontier.node.context import Target
 from frontier.queue.hosts import failed, read
 from frontier.queue.purge import WINDOW
-from frontier.queue.reserve import HostsUnread
 from frontier.settings.config import Config
 from frontier.urls.partition import partition_of, shards_of
 
@@ -226,7 +225,7 @@ async def test_new_lease_holder_keeps_host_backoffs_and_delays(
     assert 60 < b.hosts.turn(OTHER) - time.monotonic() < 301
 
 
-async def test_a_failure_that_comes_before_any_url_is_reserved_is_one_more(
+async def test_a_failure_in_a_back_off_that_the_former_holder_noted_makes_it_longer(
     holder, node_of, until, db, crawl
 ):
     """Of what no queue has, such as media: what the store knows of the host stays."""
@@ -243,31 +242,9 @@ async def test_a_failure_that_comes_before_any_url_is_reserved_is_one_more(
     refuse(b, asked=3_000.0)
     await b.hosts.leaving()
 
-    value = db("HGET", crawl.partition(0).hosts, HOST)
-    record = read(value)
-    assert (record.pages, record.size, record.failures) == (3, 300, 2)
+    record = read(db("HGET", crawl.partition(0).hosts, HOST))
+    assert (record.pages, record.size, record.failures) == (3, 300, 1)
     assert 2_700 < b.hosts.left(HOST) < 3_310
-
-    # A reservation that was under way meanwhile is told of the same record.
-    told = HostsUnread(time.time(), [value])
-    b.hosts.read(b.leases.current(0), [HOST], told)
-    assert b.hosts.failures(HOST) == 2
-
-
-async def test_unread_host_record_is_not_removed(holder, node_of, db, crawl):
-    a = await holder(OTHER)
-    refuse(a)
-    await a.hosts.leaving()
-    a.leases.forget(a.leases.current(0))
-
-    b = node_of("b")
-    db("DEL", crawl.partition(0).lease)
-    await take(b)
-    b.hosts.wait_for_turn(HOST, 1.0)
-    b.hosts._prune(time.monotonic() + 600)
-    await b.hosts.leaving()
-
-    assert read(db("HGET", crawl.partition(0).hosts, HOST)).failures == 1
 
 
 async def taken_of(node):
@@ -344,9 +321,8 @@ async def test_invalid_host_record_is_reported_with_its_key(
     node = node_of()
     await node.push(0, new_push(b"1", HOST))
     db("HSET", crawl.partition(0).hosts, HOST, "x")
-    await take(node)
     with pytest.raises(KeyDamaged, match=f"hosts.*{HOST}"):
-        await node.inbox.fill()
+        await take(node)
 
 
 async def test_a_divided_host_is_left_alone_in_all_its_shards_here(

@@ -3,7 +3,6 @@
 import msgpack
 import pytest
 
-from frontier.model import Order
 from frontier.queue.hosts import (
     Limits,
     Record,
@@ -13,7 +12,6 @@ from frontier.queue.hosts import (
     note_call,
     read,
 )
-from frontier.queue.reserve import HostsUnread, reserve_call, reserved
 from frontier.settings.config import Config
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
@@ -76,23 +74,6 @@ def test_only_the_holder_writes_and_what_is_over_goes(note, grant, keys, db, blo
     assert db("TTL", keys.hosts) == -1
     note(lease, {HOST: None, "b.example": None})
     assert not db("EXISTS", keys.hosts)
-
-
-def test_reserve_is_refused_while_a_host_record_is_unread(client, grant, note):
-    node, lease, wanted = client(), grant(), {"0:a.example": 2, "0:b.example": 2}
-    node.push_urls([b"1", b"2"])
-    note(lease, {HOST: FAILED})
-
-    def reserve(unread):
-        call = reserve_call(node.keys, lease, Order.BFS, wanted, unread)
-        return reserved(node.store.call(call), lease, wanted)[0]
-
-    with pytest.raises(HostsUnread) as told:
-        reserve(["b.example", HOST])
-    assert told.value.records == [None, FAILED.packed()]
-    assert told.value.now > 1e9
-    assert node.scan().reserved == 0
-    assert len(reserve(["b.example"])) == 2
 
 
 @pytest.mark.parametrize(("hosts", "left"), [([HOST], 1), ([], 0)])

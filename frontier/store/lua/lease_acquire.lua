@@ -4,6 +4,7 @@
 -- KEYS[1]  lease     hash {token, holder}, which stays; no holder if nobody has it
 -- KEYS[2]  counts    hash {born, ready, ...}
 -- KEYS[3]  reserved  hash of reservations
+-- KEYS[4]  hosts     hash: queue key to the record of a host
 -- ARGV[1]  holder    name of the caller on the map of members
 -- ARGV[2]  born      of the crawl; '' if it has none
 -- ARGV[3]  former    the holder that the caller has seen; '' for nobody
@@ -11,8 +12,9 @@
 -- ARGV[5]  more      what to add to the token, drawn by the caller; 0 if it was the former
 --                    holder, under another name, and keeps it
 --
--- Returns {1, holder, token, ready, reserved, waiting}, or what there is, {0, holder, token},
--- if that is something else: so a call that is late, or sent twice, takes nothing. Or {-1}
+-- Returns {1, holder, token, ready, reserved, waiting, now, hosts}, where hosts is {queue key,
+-- record, queue key, record, ...}, or what there is, {0, holder, token}, if that is
+-- something else: so a call that is late, or sent twice, takes nothing. Or {-1}
 -- if it is not marked as of that crawl: what was in it is lost, or is another crawl's. A
 -- token or counts that cannot be are an error: a default would hand out a token twice, or
 -- end a crawl that is not done.
@@ -41,10 +43,11 @@ if born == '' or redis.call('HLEN', KEYS[2]) > 1 then -- else nothing was ever p
   ready, waiting = counts[1] or '0', counts[6] or '0'
 end
 if token ~= ARGV[4] or holder ~= ARGV[3] then return {0, holder, token} end
-local reserved = redis.call('HLEN', KEYS[3]) -- which fails before anything is written
+-- What fails, fails before anything is written.
+local reserved, hosts = redis.call('HLEN', KEYS[3]), redis.call('HGETALL', KEYS[4])
 if ARGV[5] ~= '0' then
   token = string.format('%.0f', math.max(token + ARGV[5], now))
 end
 redis.call('HDEL', KEYS[1], 'holder') -- a script that begins so may write to a full server
 redis.call('HSET', KEYS[1], 'token', token, 'holder', ARGV[1])
-return {1, ARGV[1], token, ready, reserved, waiting}
+return {1, ARGV[1], token, ready, reserved, waiting, now_text, hosts}

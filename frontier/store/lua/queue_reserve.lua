@@ -5,25 +5,13 @@
 -- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
 -- KEYS[3]  queues    sorted set of the queues that have ready URLs
 -- KEYS[4]  reserved  hash: id to '<token>\n<queue>\n<item>'
--- KEYS[5]  hosts     hash: queue key to the record of a host
--- KEYS[6...]         the ready lists to take from
+-- KEYS[5...]         the ready lists to take from
 -- ARGV[1]  token     the token lease_acquire returned
 -- ARGV[2]  pop       LPOP (oldest first) or RPOP (newest first)
--- ARGV[3]  many      how many queue keys follow whose records the caller has not read
--- ARGV[4...]         these; then for each list its queue's name, and how many at most
+-- ARGV[3...]         for each list its queue's name, and how many at most
 --
 -- Returns for each list {left, id, item, item, ...}: the id of the first item, and each of
--- the others has the next; or nil if the token is not the current one. If the caller has not
--- read a record, nothing is taken: {'hosts', {seconds, microseconds}, {record, ...}}, with
--- the server's time.
-
-local unread = tonumber(ARGV[3])
-if unread > 0 then
-  local records = redis.call('HMGET', KEYS[5], unpack(ARGV, 4, 3 + unread))
-  for _, record in ipairs(records) do
-    if record then return {'hosts', redis.call('TIME'), records} end
-  end
-end
+-- the others has the next; or nil if the token is not the current one.
 
 -- While a slot moves, none is touched again after what may have emptied it: it would count
 -- as being at the other server. What fails, fails before anything is taken.
@@ -33,8 +21,8 @@ local why = no_number(2, names, counts)
 if why then return redis.error_reply(why) end
 redis.call('HLEN', KEYS[4])
 local seq = tonumber(counts[1] or '0')
-for i = 6, #KEYS do
-  local at = 4 + unread + (i - 6) * 2
+for i = 5, #KEYS do
+  local at = 3 + (i - 5) * 2
   local queue, left, part = ARGV[at], redis.call('LLEN', KEYS[i]), {}
   local most = left > 0 and tonumber(ARGV[at + 1]) or 0
   if most > 0 then
