@@ -397,14 +397,12 @@ class Membership:
         me = self._member.node_id
         return sum(member.node_id < me for member in self._members if member.weight)
 
-    async def leave(
-        self, report: Mapping[str, Any], *, stay: bool = False
-    ) -> Departure:
+    async def leave(self, report: Mapping[str, Any]) -> Departure:
         """Leave the map.
 
-        With *stay* it does not leave yet if the crawl has ended and every other node
-        there has been silent since: they may be dead, and the last node has something
-        to do. Call it again then.
+        It does not leave yet if the crawl has ended and every other node there has been
+        silent since: they may be dead, and the last node has something to do. Call it
+        again then.
 
         Raises:
             CrawlLost: The crawl is not in the store any more.
@@ -415,7 +413,7 @@ class Membership:
         names += [keys.order(node_id), keys.membership, keys.hints(node_id)]
         last = json.dumps({**report, "left": True})
         args: list[Argument] = [node_id, last, keys.born, self._process]
-        args += [int(self._ttl * 1000), int(stay)]
+        args.append(int(self._ttl * 1000))
         (reply,) = await self._run([Call.to("node_leave", names, args)])
         if reply[0] < 0:
             raise CrawlLost(keys.crawl_id)

@@ -8,7 +8,7 @@ What always holds:
     work of the end: payloads, packages, the frontier. What cannot be done is logged,
     and the process exits with an error.
 3.  Nothing waits for ever: at most `CLOSE_TIMEOUT` for a silent store or a full disk,
-    and `SILENT_LEASES` leases for other nodes.
+    and for other nodes until they are heard of, or taken off the map as dead.
 """
 
 from __future__ import annotations
@@ -53,9 +53,6 @@ REACH_PAUSE = 0.5
 """Seconds between two attempts to reach a store that does not answer."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which a node that has waited `CLOSE_TIMEOUT` still tries to leave."""
-SILENT_LEASES = 3
-"""How many leases, at most, a leaving node waits for others that are silent. One is
-enough, unless the store is unreachable meanwhile, or its clock is set."""
 HEARD = 3.0
 """Seconds within which others should have heard that the crawl has ended."""
 
@@ -242,17 +239,15 @@ class Leaving:
         node ends a crawl in which nothing is left.
         """
         began, told = time.monotonic(), False
+        leave = partial(self._node.membership.leave, report)
         waits = pauses()  # the others hear of the end with their next beat
-        most = SILENT_LEASES * self._config.lease_ttl
         clock = asyncio.get_running_loop().time
         while True:
-            waited = time.monotonic() - began
-            leave = partial(self._node.membership.leave, report, stay=waited < most)
             gone: Departure = await self._answered(leave)
             limit.reschedule(clock() + seconds)
             if not gone.silent:
                 break
-            if waited > HEARD and not told:
+            if time.monotonic() - began > HEARD and not told:
                 told = True
                 logger.info(
                     "the crawl %s has ended; nothing was heard of %s since: this "
@@ -265,8 +260,6 @@ class Leaving:
             await asyncio.sleep(min(next(waits), REACH_PAUSE))
         if not gone.left and gone.state == crawls.OPEN and graceful:
             gone = await self._finish_empty(gone)
-        if gone.state in crawls.ENDED and waited >= most:
-            gone = replace(gone, left=0)  # those left have been silent for that long
         return gone
 
     async def _finish_empty(self, gone: Departure) -> Departure:

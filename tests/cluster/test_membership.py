@@ -60,16 +60,17 @@ def end(db, crawl):
 async def test_a_node_stays_while_nobody_else_has_heard_of_the_end(
     met, end, db, crawl, state
 ):
-    a, _ = await met("ab")
+    a, b = await met("ab")
     end(state)
     before = db("HGET", crawl.nodes, "a")
 
-    gone = await a.leave({}, stay=True)
+    gone = await a.leave({})
     assert (gone.left, gone.state, gone.silent) == (2, state, ("b",))
     after = db("HGET", crawl.nodes, "a")
     assert int(after.split()[0]) >= int(before.split()[0])
     assert after.split()[1:] == before.split()[1:]
-    assert (await a.leave({}, stay=False)).silent == ()
+    await beat(b)
+    assert await a.leave({}) == Departure(1, state)
     assert db("HKEYS", crawl.nodes) == [b"b"]
 
 
@@ -78,8 +79,8 @@ async def test_a_node_leaves_when_another_has_heard_of_the_end(met, end):
     end()
     await beat(b)
 
-    assert await a.leave({}, stay=True) == Departure(2, "finished")
-    assert (await b.leave({}, stay=True)).silent == ("c",), "c may be dead"
+    assert await a.leave({}) == Departure(2, "finished")
+    assert (await b.leave({})).silent == ("c",), "c may be dead"
 
 
 async def test_the_dead_are_taken_off_before_the_last_node_leaves(
@@ -89,7 +90,7 @@ async def test_the_dead_are_taken_off_before_the_last_node_leaves(
     end()
     silence("b")
 
-    assert await a.leave({}, stay=True) == Departure(0, "finished")
+    assert await a.leave({}) == Departure(0, "finished")
     assert not db("EXISTS", crawl.nodes)
     entries = db("LRANGE", crawl.membership, -2, -1)
     said = [(entry.split()[2], entry.split()[4]) for entry in entries]
@@ -99,16 +100,16 @@ async def test_the_dead_are_taken_off_before_the_last_node_leaves(
 async def test_second_node_waiting_for_a_silent_third_leaves_at_once(met, end):
     a, b, _ = await met("abc")
     end()
-    assert (await a.leave({}, stay=True)).silent == ("b", "c")
+    assert (await a.leave({})).silent == ("b", "c")
 
-    assert await b.leave({}, stay=True) == Departure(2, "finished")
-    assert (await a.leave({}, stay=True)).silent == ("c",)
+    assert await b.leave({}) == Departure(2, "finished")
+    assert (await a.leave({})).silent == ("c",)
 
 
 async def test_a_node_leaves_a_crawl_that_has_not_ended_at_once(met):
     a, _ = await met("ab")
 
-    assert await a.leave({}, stay=True) == Departure(1, "open")
+    assert await a.leave({}) == Departure(1, "open")
 
 
 async def test_the_dead_are_looked_for_by_one_beat_in_a_second(

@@ -236,7 +236,7 @@ async def test_kept_reservation_is_requeued_only_once_its_keeper_is_gone(
         await until(lambda: not a.reclaim._doubted, "a look")
         assert (await entry(a, of_b)).keeper == b.leases.name
 
-    await b.membership.leave({}, stay=False)
+    await b.membership.leave({})
     await a.heartbeat.beat()
     a.reclaim.doubt([a.leases.held[of_b]])
     again = await until(a.inbox.take, "the page once more")

@@ -13,7 +13,6 @@
 -- ARGV[3]  born     of the crawl that the node was in; '' if it has none
 -- ARGV[4]  process  what tells its process from others with its id
 -- ARGV[5]  ttl_ms   a node that was silent for longer is dead
--- ARGV[6]  stay     1 to stay while others are silent, else 0
 --
 -- Returns {left, state, node, ...}: how many nodes are left, and the crawl's state. Or {-1}
 -- and does nothing, if that crawl is not there any more. Where another process beats under
@@ -35,7 +34,7 @@ if crawl[1] == 'finished' or crawl[1] == 'canceled' or crawl[1] == 'limit' then
 end
 local left = redis.call('HLEN', KEYS[1]) -- before it may vanish, as slots move
 if process and process ~= ARGV[4] then return {left, crawl[1]} end
-if #silent > 0 and ARGV[6] == '1' then
+if #silent > 0 then
   if rest then redis.call('HSET', KEYS[1], ARGV[1], now_text .. rest) end
   return {left, crawl[1], unpack(silent, 1, math.min(#silent, 10))}
 end
