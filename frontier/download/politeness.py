@@ -129,10 +129,10 @@ class LeaseGuard:
             host = self._session.node.hosts.named(split_name(reservation.queue)[1])
             async with self._room(host):
                 delay = await self._in_turn(request, reservation, host)
-                return await self._send_now(request, delay, delay)
+                return await self._send_now(request, delay)
         await self._spaced(request, reservation)
-        turn = self._slots.draw_turn(request.meta.get("download_slot"))
-        return await self._send_now(request, self._delay(request), turn)
+        delay = self._slots.draw_turn(request.meta.get("download_slot"))
+        return await self._send_now(request, delay)
 
     def require_turn(self, request: Request) -> None:
         """Have *request* wait in the store if its slot has no turn for it soon.
@@ -169,17 +169,14 @@ class LeaseGuard:
             if not waited:
                 return
 
-    async def _send_now(
-        self, request: Request, delay: float = 0.0, turn: float = 0.0
-    ) -> Response:
+    async def _send_now(self, request: Request, delay: float = 0.0) -> Response:
         """Send *request*.
 
-        If it is from the store, its host is then left alone by other nodes for *delay*
-        seconds, by this one for *turn*.
+        If it is from the store, its host is then left alone for *delay* seconds.
         """
         self._hops.require_included(request)
         if (taken := self._session.requests.reservation(request)) is not None:
-            self._session.node.inbox.sent(taken, delay, turn)
+            self._session.node.inbox.sent(taken, delay)
         state = self._session.requests.of(request)
         state.sent = time.time()
         if not request.meta.get("playwright"):

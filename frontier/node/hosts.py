@@ -325,10 +325,10 @@ class Hosts(Part):
 
     # What requests come to.
 
-    def sent(self, reservation: Reservation, delay: float, turn: float) -> None:
+    def sent(self, reservation: Reservation, delay: float) -> None:
         """Note that the request of *reservation* was sent.
 
-        Other nodes leave its host alone for *delay* seconds, this one for *turn*.
+        Its host is left alone for *delay* seconds: by the slot, if that is short.
         """
         name = self.named(split_name(reservation.queue)[1])
         known = self._begun(name) if delay > 0 else self._of(name)
@@ -336,7 +336,7 @@ class Hosts(Part):
             return
         now = time.monotonic()
         known.next, known.delay = now + delay, delay
-        known.turn = now + turn - AHEAD if turn >= LONG else 0.0
+        known.turn = known.next - AHEAD if delay >= LONG else 0.0
         if delay > 0:
             lease = reservation.lease
             self._unwritten.add((lease.partition, lease.token, name))

@@ -124,10 +124,10 @@ class Inbox:
             self._ready.changed.set()
         return found
 
-    def sent(self, reservation: Reservation, delay: float, turn: float) -> None:
+    def sent(self, reservation: Reservation, delay: float) -> None:
         """Note that the request of *reservation* was sent; see `Hosts.sent`."""
-        self._hosts.sent(reservation, delay, turn)
-        if turn >= LONG:
+        self._hosts.sent(reservation, delay)
+        if delay >= LONG:
             self._sent[self._host_of(reservation)].add(reservation.key)
 
     def register(self, made: Iterable[Reservation]) -> None:

@@ -467,7 +467,7 @@ class Engine(Owner):
         await asyncio.sleep(self._draw.choice((0.0, 0.1, 0.5, 2.0)))
         is_sent = False
         if await self._covered(reservation):
-            self.node.inbox.sent(reservation, self._trial.delay, 0.0)
+            self.node.inbox.sent(reservation, self._trial.delay)
             self.about_to_write += 1
             await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.4)))
             self.about_to_write -= 1

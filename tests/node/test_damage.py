@@ -165,7 +165,7 @@ async def slowly(node, fetched):
             fetched.append(url)
             for child, host in children(url):
                 push(node, child, host, 0.3 if child[-1:] in b"37" else 0)
-            node.inbox.sent(reservation, 0.001, 0.001)
+            node.inbox.sent(reservation, 0.001)
             node.acks.complete(reservation)
             await asyncio.sleep(0.002)
         owner.ready.clear()

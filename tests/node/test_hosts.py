@@ -144,7 +144,7 @@ async def test_request_sent_without_a_delay_writes_no_host_record(
     refuse(node)
     await node.hosts.leaving()
     db("DEL", key)
-    node.inbox.sent(sent, 0.0, 0.0)
+    node.inbox.sent(sent, 0.0)
 
     await node.hosts.leaving()
     assert not db("EXISTS", key)
@@ -209,7 +209,7 @@ async def test_new_lease_holder_keeps_host_backoffs_and_delays(
     lease = a.leases.current(0)
     for reservation in await taken_of(a):
         if reservation.queue == f"0:{OTHER}":
-            a.inbox.sent(reservation, 300.0, 0.0)
+            a.inbox.sent(reservation, 300.0)
     refuse(a, asked=3_000.0)
     await a.hosts.leaving()
     await a.inbox.put_back([*a.inbox.open.values()])
@@ -297,7 +297,7 @@ async def test_a_host_that_is_to_be_asked_at_once_has_no_record(holder, db, craw
 async def test_expired_host_records_are_removed(holder, db, crawl):
     node = await holder(HOST, OTHER, REST[0], count=3)
     for reservation in await taken_of(node):
-        node.inbox.sent(reservation, 0.01, 0.01)
+        node.inbox.sent(reservation, 0.01)
     refuse(node)
     await node.hosts.leaving()
     key = crawl.partition(0).hosts
