@@ -1,10 +1,12 @@
 """What the store says of a URL, also where somebody has written garbage into it."""
 
+import random
+
 import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.errors import KeyDamaged
+from frontier.errors import CodecError, KeyDamaged
 from frontier.explain.in_store import Subject, look
 from frontier.queue.due import waiting_element
 from frontier.queue.item import encode
@@ -14,16 +16,17 @@ from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
 from frontier.urls.fingerprint import seen_hash
 from tests.harness import crawls
+from tests.node.test_damage import (
+    KINDS,
+    OF_A_CRAWL,
+    OF_A_PARTITION,
+    name_of,
+    write,
+)
 
 HOST = "a.example"
 QUEUE = f"0:{HOST}"
 URL = f"http://{HOST}/5"
-PARTS = (
-    *("lease", "counts", "queues", "due", "reserved", "started"),
-    *("hosts", "groups", "dead", "seen"),
-    *("claimed", "forced"),
-)
-VALUES = (b"abc", b"\xff\xfe\x00\n", b"9" * 30, b"-5", b"")
 
 
 def item_of(number):
@@ -105,44 +108,25 @@ def test_waiting_and_dead_letter_requests_are_found(crawl, kind):
     assert "\x1b" not in place.reason
 
 
-@pytest.mark.parametrize("value", ["type", *VALUES])
+@pytest.mark.parametrize("poison", KINDS)
 def test_garbage_in_any_key_is_passed_over_or_ends_it_with_the_name_of_the_key(
-    crawl, value
+    crawl, poison
 ):
     store, made = crawl
-    part = made.keys.partition(0)
-    names = [getattr(part, name) for name in PARTS]
-    names += [part.ready(QUEUE), part.waiting("5")]
-    names += [made.keys.nodes, made.keys.reports, made.keys.controls]
-    names += [made.keys.control_log]
-    for name in names:
-        kind = store.call(Call.command("TYPE", name))
-        saved = store.call(Call.command("DUMP", name)) if kind != b"none" else None
-        _spoil(store, name, value)
-        try:
-            look(store, made, subject())
-        except KeyDamaged as error:
-            assert name in str(error)
-        finally:
-            store.call(Call.command("DEL", name))
-            if saved:
-                store.call(Call.command("RESTORE", name, 0, saved))
-
-
-def _spoil(store, name, value):
-    """Give the key *name* another type, or *value* in what it is."""
-    lists = (":ready:", ":waiting:", ":dead", ":control_log")
-    store.call(Call.command("DEL", name))
-    if value == "type":
-        store.call(Call.command("SETBIT", name, 5, 1))
-    elif any(part in name for part in lists):
-        store.call(Call.command("RPUSH", name, value))
-    elif name.endswith((":queues", ":due")):
-        store.call(Call.command("ZADD", name, 5, value))
-    elif name.endswith(":started"):
-        store.call(Call.command("SADD", name, value))
-    else:
-        fields = ["token", "holder", "why", "5", HOST, "buckets", "era", "blooms"]
-        fields += [f"pages:{HOST}", "count", "last", "ready"]
-        pairs = [part for each in fields for part in (each, value)]
-        store.call(Call.command("HSET", name, *pairs))
+    drawn = random.Random(5)
+    for in_partition, table in ((False, OF_A_CRAWL), (True, OF_A_PARTITION)):
+        for what, (kind, fields) in table.items():
+            name = name_of(store, (made.keys, in_partition), what, drawn)
+            saved = store.call(Call.command("DUMP", name))
+            for _ in range(9):
+                write(store, name, kind, poison, fields, drawn)
+            try:
+                look(store, made, subject())
+            except KeyDamaged as error:
+                assert name in str(error)
+            except CodecError as error:
+                assert what == "meta", error
+            finally:
+                store.call(Call.command("DEL", name))
+                if saved:
+                    store.call(Call.command("RESTORE", name, 0, saved))
