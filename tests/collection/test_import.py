@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import zipfile
 
 import pytest
 from fastwarc import ArchiveIterator
@@ -127,21 +126,6 @@ def test_the_rest_of_a_line_that_is_too_long_is_no_line(index, tmp_path):
     (wrong,) = done.wrong
     assert "line 1: it is too long" in wrong
     assert index.hash(index.keys.alldupes) == {digest(2): str(wacz)}
-
-
-@pytest.mark.parametrize("compressed", [True, False])
-def test_a_wacz_whose_index_is_a_bomb_is_left_out(index, tmp_path, compressed):
-    wacz = make_wacz(tmp_path / "a.wacz", [" " * 99_999] * 700, compressed=compressed)
-    if not compressed:  # by its zip then
-        with zipfile.ZipFile(wacz) as given:
-            lines = given.read("indexes/index.cdxj")
-        with zipfile.ZipFile(wacz, "w", zipfile.ZIP_DEFLATED) as bomb:
-            bomb.writestr("indexes/index.cdxj", lines)
-
-    done = index.put(wacz)
-
-    (reason,) = done.broken
-    assert "to more than 100 times its size" in reason
 
 
 def test_file_name_imported_by_another_crawl_is_refused(index, tmp_path):

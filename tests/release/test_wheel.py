@@ -79,14 +79,6 @@ def test_wheel_version_is_that_of_pyproject(metadata):
     )
 
 
-def test_no_source_file_repeats_the_version():
-    # It comes from the metadata of what is installed; `version = "1.2.3"` would not.
-    said = re.compile(rf"""["']{re.escape(PROJECT["version"])}["']""")
-    sources = [*(ROOT / "frontier").rglob("*.py"), *(ROOT / "settings").glob("*.py")]
-
-    assert [path for path in sources if said.search(path.read_text("utf-8"))] == []
-
-
 def test_changelog_has_this_version():
     page = (ROOT / "CHANGELOG.md").read_text("utf-8")
     heading = rf"^## \[{re.escape(PROJECT['version'])}\] - \d{{4}}-\d\d-\d\d$"
