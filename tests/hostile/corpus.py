@@ -49,25 +49,18 @@ class Input:
     name: str
     run: object
     limits: Limits = field(default_factory=Limits)
-    parts: object = ()
-    """Names of what it tries together, where *run* takes one of them as ``only``."""
-
-    @property
-    def count(self):
-        """Inputs that it is."""
-        return len(self.parts) or 1
 
 
 REGISTRY = {}
 
 
-def hostile(name, parts=(), **limits):
+def hostile(name, **limits):
     """Put a function into the corpus as the input *name*, ``kind/what-it-is``."""
 
     def put(function):
         assert re.fullmatch(r"[a-z]+/[a-z0-9.-]+", name), name
         assert name not in REGISTRY, f"{name} is there twice"
-        REGISTRY[name] = Input(name, function, Limits(**limits), parts)
+        REGISTRY[name] = Input(name, function, Limits(**limits))
         return function
 
     return put

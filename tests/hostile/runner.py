@@ -8,8 +8,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.hostile.corpus import load
-
 ROOT = Path(__file__).parents[2]
 WORDS = [sys.executable, "-W", "ignore", "-m", "tests.hostile.child"]
 
@@ -39,32 +37,11 @@ class Runner:
             self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def run_together(self, names):
-        """What came of the inputs *names* in one process, or of those that fail alone.
+    def run(self, *names):
+        """What came of the inputs *names* in one process, or of the first that fails.
 
-        The latter is tried where together they fail.
+        See `tests.hostile.child.verdict_of`.
         """
-        together = self._try(names)
-        if together["verdict"] == "ok":
-            return [together]
-        alone = [came for name in names if (came := self.run(name))["verdict"] != "ok"]
-        return alone or [together]
-
-    def run(self, name):
-        """What came of the input *name*: see `tests.hostile.child.verdict_of`.
-
-        If that has parts and did not end, they are tried one by one.
-        """
-        came = self._try([name])
-        parts = load()[name].parts if name in load() else ()
-        if parts and came["verdict"] in {"hung", "crashed", "large"}:
-            alone = {part: self._try([name], part) for part in parts}
-            for part, each in alone.items():
-                if each["verdict"] != "ok":
-                    came["told"] += f"\n{part}: {each['verdict']}: {each['told']}"
-        return came
-
-    def _try(self, names, only=None):
         if self._process is None:
             self._process = subprocess.Popen(
                 [*WORDS, *self._modules],
@@ -82,8 +59,7 @@ class Runner:
             )
         self._count += 1
         directory = self._directory / f"{os.getpid()}-{id(self)}-{self._count}"
-        given = {"names": list(names), "directory": str(directory), "url": self._url}
-        given["only"] = only
+        given = {"names": names, "directory": str(directory), "url": self._url}
         self._process.stdin.write(json.dumps(given) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
