@@ -221,6 +221,8 @@ class BaseAgent(_ScrapyAgent):
 
     spool: Any = None
     """Takes the body, in place of memory (`frontier.download.body_spool`)."""
+    is_limited = True
+    """Whether Scrapy refuses a body that is too large."""
 
     def limit_of(self, request: Request) -> int:
         """The largest body that Scrapy is to get for *request*, in bytes; 0: any."""
@@ -237,17 +239,15 @@ class BaseAgent(_ScrapyAgent):
 
     @override
     def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
-        if self.spool is None:
-            return super()._cb_bodyready(txresponse, request)
-
         def deliver_to(reader: Any) -> None:
             del txresponse.deliverBody  # which refers to it: it would stay in memory
             reader.__class__ = BodyReader  # as Scrapy does with its parser
             reader.spool = reader._bodybuf = self.spool
             txresponse.deliverBody(reader)
 
-        txresponse.deliverBody = deliver_to
-        if not self.spool.most:
+        if self.spool is not None:
+            txresponse.deliverBody = deliver_to
+        if self.is_limited:
             return super()._cb_bodyready(txresponse, request)
         limit = request.meta.get(_MAXSIZE)
         request.meta[_MAXSIZE] = 0  # no limit while Scrapy looks at it
@@ -375,6 +375,16 @@ def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
         return None
     delay = known.crawl_delay(to_unicode(agent))
     return None if delay is None else float(delay)
+
+
+RULE_BYTES = 700
+"""The most bytes of memory that Protego needs for a rule."""
+
+
+def size_of_rules(rules: RobotParser | None) -> int:
+    """About how many bytes of memory *rules* take: each agent has all of its group."""
+    by_agent = getattr(getattr(rules, "rp", None), "_user_agents", {})
+    return RULE_BYTES * sum(1 + len(each._rules) for each in by_agent.values())
 
 
 async def tell_robots_parsed(

@@ -110,6 +110,7 @@ class CheckedHandler(BaseHandler):
         agent: _Agent = self.make_agent(_Agent)
         agent.guard = partial(self.guard, request)
         agent.checked = Checked(self._hops, request)
+        agent.is_limited = SEED not in request.meta  # a long robots.txt is cut
         return agent
 
     async def send(self, agent: _Agent, request: Request) -> Response:
@@ -173,6 +174,7 @@ class Handler(CheckedHandler):
         is_archived = request.meta.get("archive", True)
         if self._most and is_archived and SEED not in request.meta:
             spool.most = min(self._most, agent.limit_of(request) or self._most)
+            agent.is_limited = False
         try:
             response = await self.send(agent, request)
         except Exception as error:

@@ -18,7 +18,7 @@ What always holds:
     requests become dead letters, and after `RETRY` the rules are tried again. If there
     is no server, a request fails as it would without robots.txt.
 4.  At most 500 KiB are read (2.5), and the reactor's thread reads and applies at most
-    `INLINE`; one of more than `MOST_FETCHED` counts as one that cannot be fetched.
+    `INLINE`; of a longer one no more than `MOST_FETCHED` are fetched.
     Rules are used for a day (2.4), and kept as long as `_Cache` has room.
 """
 
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from scrapy import Request, signals
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_unicode
@@ -66,6 +66,7 @@ from frontier.scrapy_internals import (
     BaseRobots,
     Slots,
     crawl_delay,
+    size_of_rules,
     tell_robots_parsed,
 )
 from frontier.session.session import REDIRECTS, OfCrawler, session_of
@@ -92,11 +93,12 @@ LIMIT = 512_000
 """Bytes that are read: the least that RFC 9309 (2.5) requires a crawler to read."""
 INLINE = 4_096
 """Bytes that are read and applied in the reactor's thread: 0.1 s at the most."""
-MOST_BYTES = 4_000_000
-"""Bytes of text of the rules kept: parsed they may take a hundred times as much."""
+MOST_BYTES = 64_000_000
+"""Bytes of memory of the rules kept, besides those of the host asked for last."""
 MOST_HOSTS = 10_000
 MOST_FETCHED = 8_000_000
-"""The most bytes of a robots.txt, with its coding undone."""
+"""Bytes after which a robots.txt is cut; one that has more with its coding undone
+counts as one that cannot be fetched, so it is asked for without any."""
 TOO_MANY_REQUESTS = 429
 
 
@@ -131,21 +133,24 @@ class _Cache:
     """What is known about each host; drops what was least recently used."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Known, int]] = OrderedDict()
         self._bytes = 0
 
     def get(self, key: str) -> Known | None:
-        if key in self._known:
-            self._known.move_to_end(key)
-        return self._known.get(key)
+        if key not in self._known:
+            return None
+        self._known.move_to_end(key)
+        return self._known[key][0]
 
     def put(self, key: str, known: Known) -> None:
-        if key in self._known:
-            self._bytes -= self._known.pop(key).size
-        self._known[key] = known
-        self._bytes += known.size
-        while len(self._known) > MOST_HOSTS or self._bytes > MOST_BYTES:
-            self._bytes -= self._known.popitem(last=False)[1].size
+        _, before = self._known.pop(key, (None, 0))
+        size = size_of_rules(known.parser)
+        self._bytes += size - before
+        while len(self._known) >= MOST_HOSTS or (
+            self._known and self._bytes > MOST_BYTES
+        ):
+            self._bytes -= self._known.popitem(last=False)[1][1]
+        self._known[key] = known, size
 
 
 class RobotsTxtMiddleware(OfCrawler, BaseRobots):
@@ -163,6 +168,8 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
         self._cache = _Cache()
         self._fetching: dict[str, asyncio.Task[Known]] = {}
         self._unreachable: Counter[str] = Counter()
+        self._came: Counter[Request] = Counter()
+        """Bytes of each robots.txt that is under way."""
         crawler.signals.connect(self._tell, signals.spider_closed)
 
     @override
@@ -285,13 +292,14 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
                     "download_maxsize": MOST_FETCHED,
                     SEED: is_seed and not passed,
                 },
+                headers={"Accept-Encoding": "identity"},
                 callback=NO_CALLBACK,
             )
             self._session.requests.go_ahead(asks, request)
             if passed:
                 asks.meta["redirect_urls"] = passed[:]
             try:
-                answer = await self.crawler.engine.download_async(asks)
+                answer = await self._download(asks)
             except (AddressRefused, Excluded) as error:
                 if not passed:
                     raise
@@ -307,6 +315,25 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
             if not url.startswith(("http://", "https://")):
                 return None
         return None
+
+    async def _download(self, asks: Request) -> Response:
+        """Download *asks*, or its first `MOST_FETCHED` bytes."""
+        if not self._came:  # only as long as it is needed: it costs each page
+            self.crawler.signals.connect(self._cut, signals.bytes_received)
+        self._came[asks] = 0
+        try:
+            answer: Response = await self.crawler.engine.download_async(asks)
+            return answer
+        finally:
+            del self._came[asks]
+            if not self._came:
+                self.crawler.signals.disconnect(self._cut, signals.bytes_received)
+
+    def _cut(self, data: bytes, request: Request) -> None:
+        if request in self._came:
+            self._came[request] += len(data)
+            if self._came[request] > MOST_FETCHED:
+                raise StopDownload(fail=False)
 
     async def _judged(self, answer: Response | None, request: Request) -> Known:
         """What *answer* says about the host of *request*.

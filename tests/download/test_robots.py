@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+import tracemalloc
 from types import SimpleNamespace
 
 import pytest
@@ -14,9 +15,16 @@ from protego import Protego
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.robotstxt import ProtegoRobotParser
 
 from frontier.download.outcomes import Excluded, HostBackedOff
-from frontier.download.robots import INLINE, Known, RobotsTxtMiddleware, _Cache
+from frontier.download.robots import (
+    INLINE,
+    MOST_BYTES,
+    Known,
+    RobotsTxtMiddleware,
+    _Cache,
+)
 from frontier.errors import WorkerFailed
 from frontier.workers.pool import WorkerPool
 from tests.rawsite import RawSite, answer
@@ -197,6 +205,21 @@ def test_the_host_that_was_not_asked_for_longest_is_forgotten(monkeypatch):
         cache.get(host) or cache.put(host, Known(None, 0.0))
 
     assert [host for host in "abc" if cache.get(host)] == ["a", "c"]
+
+
+def test_parsed_rules_take_no_more_memory_than_they_may():
+    tracemalloc.start()
+    try:
+        rules = ProtegoRobotParser(for_many_agents(INLINE), None)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    cache = _Cache()
+    for number in range(100):
+        cache.put(str(number), Known(rules, 0.0))
+
+    kept = sum(cache.get(str(number)) is not None for number in range(100))
+    assert 1 <= kept <= max(1, MOST_BYTES // size)
 
 
 async def test_a_host_that_was_excluded_has_not_no_rules_once_it_is_not():

@@ -5,6 +5,7 @@ import threading
 import pytest
 from conftest import DEADLINE, until
 
+from frontier.download.robots import MOST_FETCHED
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, answer, page, redirect
@@ -118,3 +119,14 @@ def test_spider_without_requests_says_so_and_succeeds(cluster, tmp_path):
 
     cluster.finish()
     assert "idle-1 has ended and had nothing to fetch" in cluster.text_of("node-1")
+
+
+@pytest.mark.parametrize("archive", ["True", "False"])
+def test_of_a_huge_robots_txt_the_beginning_is_obeyed(cluster, sites, archive):
+    rules = b"User-agent: *\nDisallow: /private\n#" + b"x" * (MOST_FETCHED + 1)
+    site = sites({"/robots.txt": answer(rules), "/": page(), "/private": page()})
+    start(cluster, site.url("/"), site.url("/private"), FRONTIER_WARC_ENABLED=archive)
+
+    cluster.finish()
+    assert site.requests.keys() == {"/robots.txt", "/"}
+    assert "only its first rules are read (RFC 9309)" in cluster.text_of("node-1")
