@@ -169,7 +169,7 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
     if seen is not None and seen.ended_at:
         say(f"{seen.crawl_id} {seen.ended_at}")
     of_crawl = [seen.harm, seen.left_out] if seen is not None else []
-    for line in filter(None, [*of_crawl, plan.left_out, *outcome.too_late]):
+    for line in filter(None, [*of_crawl, plan.left_out]):
         complain(line)
     if outcome.is_whole:
         names = ", ".join(node.node_id for node in outcome.nodes.failed())

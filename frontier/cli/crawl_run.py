@@ -97,6 +97,8 @@ class Outcome:
     watched: Watched | None
     """The crawl after the nodes had left it; ``None`` if none entered one."""
     nodes: NodeProcesses
+    is_away: bool = False
+    """Whether the store does not answer, as nodes that failed have said."""
 
     @property
     def crawl(self) -> CrawlSnapshot | None:
@@ -108,6 +110,8 @@ class Outcome:
         """How the command has to end."""
         if self.nodes.interrupted:
             return ExitCode.INTERRUPTED
+        if self.is_away:
+            return ExitCode.STORE_UNAVAILABLE
         codes, seen = {node.exit_code for node in self.nodes.failed()}, self.crawl
         if ExitCode.FAULTY in codes or (seen is not None and seen.harmed):
             return ExitCode.FAULTY
@@ -125,12 +129,10 @@ class Outcome:
         return is_over and 0 < len(failed) < len(self.nodes.every)
 
     @property
-    def too_late(self) -> list[str]:
-        """What the nodes say if the crawl of their run had ended before they came."""
-        if self.watched is not None:
-            return []
-        said = {line for node in self.nodes.every for line in node.warnings()}
-        return sorted(line for line in said if line.endswith(NOTHING_TO_DO))
+    def too_late(self) -> bool:
+        """Whether the crawl of the nodes' run had ended before they came."""
+        news = self.nodes.news
+        return self.watched is None and any(n.endswith(NOTHING_TO_DO) for n in news)
 
 
 def site_arguments(seeds: str, scope: str) -> tuple[dict[str, str], str]:
@@ -252,14 +254,24 @@ class _Sight:
                     return f"starting the nodes, {lasts}", ""
                 many = f"spider {self.plan.spider}, {counted(self.plan.nodes, 'node')}"
                 where = f"their logs are in {self.plan.log_dir}"
-                say(f"crawl {self.watch.look().crawl.crawl_id}, {many}; {where}")
+                crawl = self.watch.look().crawl
+                say(f"crawl {crawl.crawl_id}, {many}; {where}")
+                self._tell_of_others(crawl)
             crawl = self.watch.look().crawl
-        except StoreUnavailable as error:
-            waits = f"the nodes wait: {error}"
+        except StoreUnavailable as error:  # the nodes say why
+            waits = f"the nodes wait for the store at {error.where}"
             return f"{lasts}  {waits}", waits
         except FrontierError as error:  # which ends the nodes, if they meet it
             return f"{lasts}  {error}", ""
         return f"{lasts}  {one_line(crawl)}", first_of(crawl.waits, 1)
+
+    def _tell_of_others(self, crawl: CrawlSnapshot) -> None:
+        """Name the nodes that take part besides ours, such as those left by a kill."""
+        live = [node.node_id for node in crawl.nodes if node.state == "live"]
+        if others := [name for name in live if name not in self.node_ids]:
+            part = "takes part" if len(others) == 1 else "take part"
+            names, crawl_id = first_of(others, 3), crawl.crawl_id
+            say(f"{names} {part} in {crawl_id} already, started elsewhere")
 
 
 def run(plan: Plan) -> Outcome:
@@ -285,8 +297,13 @@ def run(plan: Plan) -> Outcome:
             sight = _Sight(plan, store, node_ids, since)
             with live_line(sight.look) as tick:
                 nodes.wait(tick)
-        watch = sight.entered()  # a new one, so that it reads everything now
-        return Outcome(None if watch is None else watch.look(), nodes)
+        try:
+            watch = sight.entered()  # a new one, so that it reads everything now
+            return Outcome(None if watch is None else watch.look(), nodes)
+        except StoreUnavailable:
+            if not (nodes.news and nodes.failed()):
+                raise
+            return Outcome(None, nodes, is_away=True)
 
 
 def _start(plan: Plan, nodes: NodeProcesses, node_ids: Sequence[str]) -> None:

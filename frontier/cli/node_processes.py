@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -27,13 +28,12 @@ from urllib.parse import quote
 from frontier import json_log
 from frontier.errors import UnknownCrawl
 from frontier.files import FILE_MODE, creating, mode_of
-from frontier.model import frozen
 from frontier.status.snapshot import list_crawls, read_crawl
 from frontier.status.validate import printable
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from frontier.settings.config import Config
@@ -49,52 +49,50 @@ STOPPING = {
 """What is said of the signals before that."""
 PACE = 0.1
 """Seconds between looks at whether nodes still run."""
-MAX_ERRORS = 3
-"""Lines of a failed node's log that are shown."""
-TAIL = 256 * 1024
-"""Bytes at the end of a log in which errors and warnings are looked for."""
+TAIL = 8192
+"""Bytes at the end of a log in which its last line is."""
+MOST_NEWS = 100
+"""Lines of the nodes' logs that are shown while they run."""
+SHOWN = {"WARNING", "ERROR", "CRITICAL"}
 
 _RECORD = re.compile(r"\S+ \S+ \[[^]]*\] ([A-Z]+): (.*)")
 """The first line of a log record, in Scrapy's format."""
 
 
-@frozen
+@dataclass(slots=True)
 class NodeProcess:
     """One node."""
 
     node_id: str
     log: Path
     process: subprocess.Popen[bytes]
+    _read: int = 0
+    """Bytes of its log that `news` has read."""
 
     @property
     def exit_code(self) -> int | None:
         """``None`` while it runs; negative if a signal killed it."""
         return self.process.poll()
 
-    def warnings(self) -> list[str]:
-        """The last warnings in its log."""
-        return _shown(_messages(self._lines(), {"WARNING"}))
-
-    def errors(self) -> list[str]:
-        """The last errors in its log, or its last line if there are none."""
-        lines = self._lines()
-        last = [line.strip() for line in lines if line.strip()][-1:]
-        return _shown(_messages(lines, {"ERROR", "CRITICAL"}) or last)
-
-    def _lines(self) -> list[str]:
+    def news(self) -> list[str]:
+        """The warnings and errors that its log has got since this was last called."""
         with self.log.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL))
-            return file.read().decode("utf-8", "replace").splitlines()
+            file.seek(self._read)
+            text, _, _ = file.read().rpartition(b"\n")
+        self._read += len(text) + bool(text)
+        lines = text.decode("utf-8", "replace").splitlines()
+        return list(map(printable, _messages(lines)))
+
+    def last_words(self) -> str:
+        """The last line of its log; nothing if that is a record."""
+        with self.log.open("rb") as file:
+            file.seek(-min(TAIL, file.seek(0, 2)), 2)
+            lines = file.read().decode("utf-8", "replace").rstrip().splitlines()
+        return "" if not lines or _recorded(lines[-1]) else printable(lines[-1].strip())
 
 
-def _shown(messages: Sequence[str]) -> list[str]:
-    """The last of *messages*, each once."""
-    return [printable(line) for line in dict.fromkeys(messages[-MAX_ERRORS:])]
-
-
-def _messages(lines: Sequence[str], levels: Collection[str]) -> list[str]:
-    """The messages of *levels* in *lines*, each with the end of its traceback."""
+def _messages(lines: Sequence[str]) -> list[str]:
+    """The warnings and errors in *lines*, each with the end of its traceback."""
     found: list[str] = []
     message, end = "", ""
     for line in [*lines, "- - [] END: "]:
@@ -105,7 +103,7 @@ def _messages(lines: Sequence[str], levels: Collection[str]) -> list[str]:
         if message:
             found.append(f"{message}: {end}" if end else message)
         level, message, end = record
-        if level not in levels:
+        if level not in SHOWN:
             message = ""
     return found
 
@@ -144,7 +142,9 @@ class NodeProcesses:
         """How many signals came, and how many of them were reported."""
         self._killed: list[str] = []
         self._complained: set[str] = set()
-        """Nodes reported as failed, and lines of their logs that were shown."""
+        """Nodes reported as failed."""
+        self.news: dict[str, None] = {}
+        """Warnings and errors of nodes, which were shown."""
 
     @property
     def interrupted(self) -> bool:
@@ -198,6 +198,7 @@ class NodeProcesses:
                 self.complain()
                 time.sleep(PACE)
             self._tell()
+            self._pass_on()
         except BaseException:
             self._stop()
             raise
@@ -221,11 +222,24 @@ class NodeProcesses:
             elif self._told < KILLS:
                 self._say(STOPPING[self._told])
 
+    def _pass_on(self) -> None:
+        """Show what nodes warn of, each warning once, whichever node has it first."""
+        for node in self.every:
+            for line in node.news():
+                if line in self.news:
+                    continue
+                self.news[line] = None
+                if len(self.news) <= MOST_NEWS:
+                    self._complain(f"{node.node_id}: {line}")
+                elif len(self.news) == MOST_NEWS + 1:
+                    self._complain("what else the nodes warn of is in their logs")
+
     def complain(self) -> None:
         """Say once of each node that has failed why, and which log tells more.
 
         Nodes that end after a signal was passed on are not mentioned.
         """
+        self._pass_on()
         if self.interrupted:
             return
         for node in self.every:
@@ -235,11 +249,9 @@ class NodeProcesses:
             self._complained.add(node.node_id)
             how = f"exit code {code}" if code > 0 else f"signal {-code}"
             self._complain(f"{node.node_id} failed with {how}; its log is {node.log}")
-            said = node.errors() if code > 0 else ()  # who is killed says nothing of it
-            new = [line for line in said if line not in self._complained]
-            self._complained.update(new)
-            for line in new:
-                self._say(f"  {line}")
+            last = node.last_words()
+            if last and not any(line.endswith(last) for line in self.news):
+                self._say(f"  {last}")
 
     def signal(self, number: int) -> None:
         """Send signal *number* to all that run."""

@@ -135,11 +135,14 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(
     assert removed["queue"]["seen"] == 0
 
 
-def test_a_run_says_at_once_that_its_nodes_wait_for_the_store(frontier):
+def test_a_run_says_at_once_that_its_nodes_wait_for_the_store_and_once_why(frontier):
     server = ("--redis-url", "redis://127.0.0.1:1", "-s", "FRONTIER_STORE_WAIT=0")
-    done = frontier("crawl", "run", "--seeds", "http://h/", *server)
+    done = frontier("crawl", "run", "--seeds", "http://h/", "--nodes", "2", *server)
 
-    assert done.stderr.startswith("the nodes wait: the store at 127.0.0.1:1 does not")
+    assert done.returncode == 3
+    assert done.stderr.startswith("the nodes wait for the store at 127.0.0.1:1\n")
+    assert done.stderr.count("does not answer") == 1
+    assert done.stderr.count("failed with exit code 1; its log is") == 2
 
 
 def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):

@@ -290,3 +290,53 @@ def test_no_node_stays_behind_if_one_of_them_cannot_be_started(
     assert left == []
     assert "node-3 cannot be started; stopping the 2 that run" in done.stderr
     assert "node-3.log: Is a directory" in done.stderr
+
+
+WARNS = """
+import asyncio
+import pathlib
+import scrapy
+
+
+class WarnSpider(scrapy.Spider):
+    name = "warn"
+
+    async def start(self):
+        yield scrapy.Request("data:,x")
+
+    async def parse(self, response):
+        self.logger.warning("mind the gap")
+        self.logger.warning("mind the gap")
+        self.logger.info("nothing of note")
+        pathlib.Path("warned").touch()
+        while not pathlib.Path("go").exists():
+            await asyncio.sleep(0.01)
+        self.logger.error("one thing is wrong")
+"""
+
+
+@pytest.mark.one_server("the nodes share the embedded store")
+def test_what_nodes_warn_of_is_shown_and_nodes_that_take_part_already_are_named(
+    project, tmp_path
+):
+    (tmp_path / "mine" / "spiders" / "warn.py").write_text(WARNS)
+    words = [sys.executable, "-m", "frontier", "crawl", "run", "--spider", "warn"]
+    words += ["--nodes", "1"]
+    env = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
+    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(words, cwd=tmp_path, env=env, text=True, **pipes) as first:
+        assert any("node-1: mind the gap\n" in line for line in first.stderr)
+        first.kill()
+    assert len(running_in(tmp_path)) == 1
+    with subprocess.Popen(words, cwd=tmp_path, env=env, text=True, **pipes) as second:
+        line = "node-1 takes part in warn-1 already, started elsewhere\n"
+        assert any(line in said for said in second.stderr)
+        (tmp_path / "go").touch()
+        _, err = second.communicate()
+
+    assert second.returncode == 0, err
+    assert "node-1: " not in err
+    while running_in(tmp_path):
+        time.sleep(0.01)
+    (log,) = (tmp_path / ".frontier" / "logs").glob("*-node-1.log")
+    assert "one thing is wrong" in log.read_text()

@@ -151,9 +151,10 @@ def test_errors_and_warnings_of_a_node_are_read_from_its_json_log(tmp_path):
     log.write_text("".join(f"{record}\n" for record in records))
     node = NodeProcess("node-1", log, None)
 
-    assert node.errors() == [
+    assert node.news() == [
+        "mind this",
         "caught: KeyError: 'k'",
         "Error while reading start items: ZeroDivisionError: by 0",
         "in one line",
     ]
-    assert node.warnings() == ["mind this"]
+    assert node.news() == []
