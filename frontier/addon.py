@@ -52,7 +52,6 @@ from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import (
     heed_log_format,
-    leave_out,
     share_files_stores,
 )
 from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
@@ -187,7 +186,6 @@ def _replace_scrapys(settings: BaseSettings, config: Config) -> None:
     for scrapys, ours, place in replaced:
         if scrapys in chosen:  # the project has moved it, or left it out
             continue
-        leave_out(settings, "DOWNLOADER_MIDDLEWARES", scrapys)
-        settings.setdefault_in_component_priority_dict(
-            "DOWNLOADER_MIDDLEWARES", ours, place
-        )
+        name = "DOWNLOADER_MIDDLEWARES"
+        settings.set_in_component_priority_dict(name, scrapys, None)
+        settings.setdefault_in_component_priority_dict(name, ours, place)

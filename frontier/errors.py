@@ -81,7 +81,6 @@ class OtherSchema(ConfigurationError):
             f"frontier reads and writes {ours}; use the frontier that made it, or set "
             "FRONTIER_CRAWL_ID to begin another crawl"
         )
-        self.crawl_id = crawl_id
 
 
 class InputBroken(ConfigurationError):
@@ -174,7 +173,6 @@ class NoStore(StoreError):
             f"there is no store in {directory}: the first crawl makes it. Name a "
             f"server with --redis-url, or another directory with --store-dir{project}"
         )
-        self.directory = directory
 
 
 class PushForgotten(StoreError):
@@ -218,8 +216,6 @@ class UnknownCrawl(NotFound):
     def __init__(self, namespace: str, crawl_id: str) -> None:
         name = f" {crawl_id}" if crawl_id else ""
         super().__init__(f"there is no crawl{name} in namespace {namespace}")
-        self.namespace = namespace
-        self.crawl_id = crawl_id
 
 
 class CrawlLost(CoordinationError):
@@ -246,7 +242,6 @@ class NodeReplaced(CoordinationError):
             "came later, so this one stops: give each node a FRONTIER_NODE_ID of its "
             "own, or none. frontier crawl status says where the other one runs"
         )
-        self.crawl_id = crawl_id
 
 
 class CrawlClosed(NotFound):
@@ -256,7 +251,6 @@ class CrawlClosed(NotFound):
         super().__init__(
             f"the crawl {crawl_id} has ended; start a node to open a new one"
         )
-        self.crawl_id = crawl_id
 
 
 class RunOver(CoordinationError):
@@ -268,8 +262,6 @@ class RunOver(CoordinationError):
             f"the crawl {crawl_id}{of_run} has ended ({state}) before this node came; "
             f"{NOTHING_TO_DO}"
         )
-        self.crawl_id = crawl_id
-        self.state = state
 
 
 class NodeStopped(CoordinationError):
@@ -285,8 +277,6 @@ class NoCrawlYet(CoordinationError):
     def __init__(self, crawl_id: str, spider: str) -> None:
         named = f"crawl {crawl_id}" if crawl_id else f"crawl of the spider {spider}"
         super().__init__(f"there is no {named} to join yet")
-        self.crawl_id = crawl_id
-        self.spider = spider
 
 
 class CrawlInUse(InUse):
@@ -300,7 +290,6 @@ class CrawlInUse(InUse):
             if nodes
             else f"the crawl {crawl_id} has not ended; end it with frontier crawl end"
         )
-        self.crawl_id = crawl_id
 
 
 class WorkerFailed(FrontierError):
@@ -308,7 +297,6 @@ class WorkerFailed(FrontierError):
 
     def __init__(self, job: str, url: str, reason: str) -> None:
         super().__init__(f"{job} of {url}: {reason}")
-        self.url = url
         self.reason = reason
 
 
@@ -317,7 +305,6 @@ class NotAFeed(FrontierError):
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"{url} {reason}")
-        self.url = url
         self.reason = reason
 
 
@@ -351,7 +338,6 @@ class BodyArchivedOnly(ArchiveError):
             f"the body of {url[:200]} is larger than FRONTIER_WARC_ONLY_BYTES, and "
             f"{where}"
         )
-        self.url = url
 
 
 class WriterStopped(ArchiveError):
@@ -365,7 +351,6 @@ class CollectionInUse(ArchiveError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the collection is in use: {reason}")
-        self.reason = reason
 
 
 class CrawlCanceled(ArchiveError):
@@ -373,7 +358,6 @@ class CrawlCanceled(ArchiveError):
 
     def __init__(self, crawl_id: str) -> None:
         super().__init__(f"the crawl {crawl_id} was canceled, and is not committed")
-        self.crawl_id = crawl_id
 
 
 class NotUncommitted(ArchiveError):
@@ -383,7 +367,6 @@ class NotUncommitted(ArchiveError):
 
     def __init__(self, crawl_id: str) -> None:
         super().__init__(f"the collection has no uncommitted crawl {crawl_id}")
-        self.crawl_id = crawl_id
 
 
 class SourceBroken(ArchiveError):
@@ -412,7 +395,6 @@ class DirectoryInUse(ArchiveError):
 
     def __init__(self, directory: str) -> None:
         super().__init__(f"another command works in {directory}")
-        self.directory = directory
 
 
 class NoManifest(ArchiveError):

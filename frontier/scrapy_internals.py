@@ -25,7 +25,6 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-import scrapy
 from scrapy import Request, exceptions, signals
 from scrapy.core import downloader as scrapys_downloader
 from scrapy.core.downloader.handlers import http11
@@ -39,7 +38,7 @@ from scrapy.downloadermiddlewares.redirect import (
 from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
-from scrapy.exceptions import CloseSpider, ResponseDataLossError
+from scrapy.exceptions import ResponseDataLossError
 from scrapy.extensions.closespider import CloseSpider as ScrapysCloseSpider
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin
@@ -78,7 +77,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response, TextResponse
     from scrapy.http.cookies import CookieJar
     from scrapy.robotstxt import RobotParser
-    from scrapy.settings import BaseSettings
 
     Call = Callable[[Any, Request], Coroutine[Any, Any, Any]]
     Handle = Callable[[Any, Request, Any], Coroutine[Any, Any, None]]
@@ -407,12 +405,6 @@ def _slot_of(crawler: Crawler) -> Any:
     return _engine(crawler)._slot
 
 
-def leave_out(settings: BaseSettings, name: str, cls: type) -> None:
-    """Have *cls*, one of Scrapy's own, left out of the components *name*."""
-    components = {**settings.getdict(name), cls: None}
-    settings.set(name, components, settings.getpriority(name) or 0)
-
-
 def in_progress(crawler: Crawler) -> set[Request]:
     """The requests that the engine is not done with."""
     slot = _slot_of(crawler)
@@ -677,13 +669,10 @@ def close_spider(crawler: Crawler, reason: str) -> None:
 
 
 def close_now(crawler: Crawler, reason: str) -> None:
-    """Close the spider, in a handler of ``spider_opened``.
+    """Close the spider as soon as the engine has started.
 
-    Raises:
-        CloseSpider: That is how, since 2.18; earlier versions do not heed it.
+    Versions before 2.18 do not heed `CloseSpider` when a spider is opened.
     """
-    if scrapy.version_info >= (2, 18):
-        raise CloseSpider(reason)
 
     def close() -> None:
         close_spider(crawler, reason)
