@@ -592,27 +592,31 @@ class FeedFiles:
             self._claim(slot)
 
     def _claim(self, slot: Any) -> None:
-        """Warn if the file of *slot* has items, or another process here writes it, too.
+        """Warn if the feed of *slot* has items, or another process here writes it, too.
 
         A claim is an abstract socket of Linux's, whose name ends with its process. A
         lock on the file would not do: a node without items opens its file, and empties
         it, only as the spider closes.
         """
-        if not isinstance(slot.storage, FileFeedStorage):
+        name = slot.uri.encode()
+        if isinstance(slot.storage, FileFeedStorage):
+            path = Path(slot.storage.path).resolve()
+            name = bytes(path)
+            before = path.stat().st_size if path.is_file() else 0
+            if before and slot.storage.write_mode == "wb":
+                logger.warning(
+                    "the feed %s, which has %d bytes, is overwritten: if they are "
+                    "items of this crawl, which goes on, they are lost; -o appends to "
+                    "it",
+                    slot.uri,
+                    before,
+                )
+        elif slot.uri.startswith("stdout:"):
             return
-        path = Path(slot.storage.path).resolve()
-        before = path.stat().st_size if path.is_file() else 0
-        if before and slot.storage.write_mode == "wb":
-            logger.warning(
-                "the feed %s, which has %d bytes, is overwritten: if they are items of "
-                "this crawl, which goes on, they are lost; -o appends to it",
-                slot.uri,
-                before,
-            )
-        name = hashlib.blake2b(bytes(path), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(name, digest_size=16).hexdigest()
         claim = socket.socket(socket.AF_UNIX)
         try:
-            claim.bind(f"\0frontier-feed-{name}")
+            claim.bind(f"\0frontier-feed-{digest}")
         except OSError as error:
             claim.close()
             if error.errno == errno.EADDRINUSE:

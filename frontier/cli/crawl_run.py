@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import time
@@ -14,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from frontier.cli.command import STORE_DIR, WARC_DIR, connected
-from frontier.cli.crawl_items import NODE
 from frontier.cli.node_processes import NodeProcesses, free_ids
 from frontier.cli.output import ExitCode, complain, live_line, say
-from frontier.cli.projects import FEEDS, Project
 from frontier.errors import (
     NOTHING_TO_DO,
     ConfigurationError,
@@ -43,6 +40,7 @@ from frontier.store.calls import Call, milliseconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from frontier.cli.projects import Project
     from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
@@ -276,11 +274,6 @@ class _Sight:
 
 def run(plan: Plan) -> Outcome:
     """Start the nodes, wait for them, and look at what they leave behind."""
-    for uri in _shared_feeds(plan):
-        complain(
-            f"all {plan.nodes} nodes write the feed {printable(uri)}: their lines "
-            f"mix, or only the last node's survive; put {NODE} into its name"
-        )
     with connected(plan.server, plan.config.store_dir, create=True) as store:
         since = time.time()
         with contextlib.suppress(StoreUnavailable):  # for which the nodes wait
@@ -327,19 +320,6 @@ def _start(plan: Plan, nodes: NodeProcesses, node_ids: Sequence[str]) -> None:
             cwd=plan.project.directory,
             env=env,
         )
-
-
-def _shared_feeds(plan: Plan) -> list[str]:
-    """URIs in ``FEEDS`` that are the same on all nodes, if there are several."""
-    feeds = plan.settings.get(FEEDS) or plan.project.settings.get(FEEDS) or {}
-    feeds = plan.feeds or feeds
-    if isinstance(feeds, str):
-        try:
-            feeds = json.loads(feeds)
-        except ValueError:
-            feeds = {}  # each node says so
-    uris = [str(uri) for uri in feeds] if plan.nodes > 1 else []
-    return [uri for uri in uris if NODE not in uri and not uri.startswith("stdout:")]
 
 
 def logs(nodes: NodeProcesses) -> Iterator[Text]:
