@@ -137,9 +137,8 @@ class MetaRefreshMiddleware(OfCrawler):
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._stats = crawler.stats
+        self._session = session_of(crawler)
         self._scrapys = meta_refresh_of(crawler)
-        self._is_told = False
 
     def process_response(
         self, request: Request, response: Response
@@ -169,15 +168,13 @@ class MetaRefreshMiddleware(OfCrawler):
         return response
 
     def _tell(self, request: Request, error: ValueError) -> None:
-        self._stats.inc_value("frontier/pages/no_base")
-        if not self._is_told:
-            self._is_told = True
-            logger.warning(
-                "%s has a base or a refresh that is not a URL (%s): its links are "
-                "resolved against its own URL; further ones are only counted",
-                request.url[:URL_SHOWN],
-                error,
-            )
+        self._session.count("frontier/pages/no_base")
+        self._session.warn_once(
+            "%s has a base or a refresh that is not a URL (%s): its links are "
+            "resolved against its own URL; further ones are only counted",
+            request.url[:URL_SHOWN],
+            error,
+        )
 
 
 class CaptureMiddleware(OfCrawler):

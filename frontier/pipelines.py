@@ -50,7 +50,6 @@ class ItemOriginMiddleware(OfCrawler):
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-        self._told = False
         self._field = self._session.config.item_origin_field
         if not self._field:
             raise NotConfigured
@@ -75,14 +74,12 @@ class ItemOriginMiddleware(OfCrawler):
         try:
             ItemAdapter(item)[self._field] = origin
         except (KeyError, AttributeError, TypeError):
-            if not self._told:
-                logger.warning(
-                    "%s has no field %s for its origin (shown once; the stat "
-                    "frontier/items/without_origin counts such items)",
-                    type(item).__name__,
-                    self._field,
-                )
-            self._told = True
+            self._session.warn_once(
+                "%s has no field %s for its origin (shown once; the stat "
+                "frontier/items/without_origin counts such items)",
+                type(item).__name__,
+                self._field,
+            )
             self._session.count("frontier/items/without_origin")
 
 
@@ -140,7 +137,6 @@ class UniqueItemsPipeline(OfCrawler):
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-        self._told = False
         self._field = self._session.config.item_id_field
         self._given: WeakKeyDictionary[Request, set[bytes]] = WeakKeyDictionary()
         """The ids that the page of each request has given."""
@@ -195,14 +191,12 @@ class UniqueItemsPipeline(OfCrawler):
         )
 
     def _note_without(self, item: Any) -> None:
-        if not self._told:
-            logger.warning(
-                "an item has no %s and is passed on: %s (shown once; the stat "
-                "frontier/items/without_id counts them)",
-                self._field,
-                type(item).__name__,
-            )
-        self._told = True
+        self._session.warn_once(
+            "an item has no %s and is passed on: %s (shown once; the stat "
+            "frontier/items/without_id counts them)",
+            self._field,
+            type(item).__name__,
+        )
         self._session.count("frontier/items/without_id")
 
 

@@ -138,7 +138,6 @@ class BrowserTraffic:
         self._crawler = crawler
         self._session = session_of(crawler)
         self._pages: WeakKeyDictionary[Any, _Page] = WeakKeyDictionary()
-        self._told = False
 
     @asynccontextmanager
     async def recorded(self, request: Request) -> AsyncIterator[None]:
@@ -203,9 +202,8 @@ class BrowserTraffic:
         self._tell(f"{type(error).__name__}: {error}")
 
     def _tell(self, why: str) -> None:
-        if not self._told:
-            self._told = True
-            logger.warning("not all of the browser's traffic is archived: %s", why)
+        line = "not all of the browser's traffic is archived: %s"
+        self._session.warn_once(line, why)
 
     @property
     def maxsize(self) -> int:

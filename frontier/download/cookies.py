@@ -233,7 +233,6 @@ class CookiesMiddleware(BaseCookies):
         self.jars = defaultdict(_ScrapysJar)
         self._shared: dict[tuple[Any, str], Jar] = {}
         self._most = MAX_KNOWN
-        self._said: set[str] = set()
 
     @classmethod
     @override
@@ -349,9 +348,7 @@ class CookiesMiddleware(BaseCookies):
         for field, value in islice(fresh.items(), MAX_COOKIES):
             cookie = _cookie(field, value)
             if cookie is None or not _belongs(cookie.domain, jar):
-                self._keep_local(
-                    "read", "what the store has is not a cookie of its jar"
-                )
+                self._keep_local("what the store has is not a cookie of its jar")
                 continue
             ours.set_cookie(cookie)
             jar.domains[cookie.domain] = None
@@ -369,7 +366,7 @@ class CookiesMiddleware(BaseCookies):
                 break
             field, value = _entry(cookie)
             if len(field) + len(value) > MAX_BYTES:
-                self._keep_local("size", f"a cookie of over {MAX_BYTES} bytes")
+                self._keep_local(f"a cookie of over {MAX_BYTES} bytes")
             elif jar.stored.get(field) != value:
                 changes[field] = value
         changes |= {field: "" for field in jar.stored if not _has(ours, field)}
@@ -390,7 +387,6 @@ class CookiesMiddleware(BaseCookies):
 
     def _tell_of_room(self) -> None:
         self._keep_local(
-            "room",
             f"what is over {MAX_COOKIES} of one domain, or over {MAX_JARS} domains",
         )
 
@@ -399,22 +395,17 @@ class CookiesMiddleware(BaseCookies):
         key = request.meta.get("cookiejar")
         if not _is_plain(key) and not request.meta.get("dont_merge_cookies", False):
             self._keep_local(
-                "key",
                 f"a cookiejar that is {type(key).__name__}; one that is shared is an "
                 f"int, or a str of at most {MAX_KEY} characters",
             )
 
-    def _keep_local(self, kind: str, what: str) -> None:
-        """Count a cookie that is not shared, and warn once for each *kind*."""
-        self.crawler.stats.inc_value(LOCAL)
-        if kind not in self._said:
-            self._said.add(kind)
-            logger.warning(
-                "cookies that are not shared with other nodes: %s; only the first is "
-                "reported, the stat %s counts all",
-                what,
-                LOCAL,
-            )
+    def _keep_local(self, what: str) -> None:
+        """Count a cookie that is not shared, and warn once of each kind, *what*."""
+        self._session.count(LOCAL)
+        self._session.warn_once(
+            f"cookies that are not shared with other nodes: {what}; only the first is "
+            f"reported, the stat {LOCAL} counts all"
+        )
 
 
 def _is_plain(key: Any) -> bool:

@@ -73,7 +73,6 @@ class CheckedHandler(BaseHandler):
     """
 
     checks_addresses = True
-    _told = False
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -132,13 +131,11 @@ class CheckedHandler(BaseHandler):
     def _make_room(self, error: ConnectBindError) -> None:
         """Close idle connections: each is an open file, and another host's."""
         self.close_idle()
-        if not self._told:
-            self._told = True
-            logger.warning(
-                "no connection can be opened: %s; requests wait. Raise this process's "
-                "limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS",
-                os.strerror(error.osError),
-            )
+        self._session.warn_once(
+            "no connection can be opened: %s; requests wait. Raise this process's "
+            "limit of open files (ulimit -n), or lower CONCURRENT_REQUESTS",
+            os.strerror(error.osError),
+        )
 
     @override
     async def download_request(self, request: Request) -> Response:

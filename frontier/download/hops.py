@@ -73,7 +73,6 @@ class Hops:
         self._session = session_of(crawler)
         self._refused = self._session.refused
         self._left_out = self._session.component(LeftOut)
-        self._handlers: set[type] = set()
 
     def is_seed(self, request: Request) -> bool:
         """Whether the operator, and no page, asked for the URL of *request*.
@@ -218,13 +217,9 @@ class Hops:
 
     def tell_of(self, handler: type, scheme: str) -> None:
         """Warn once what is not checked where *handler*, not one of ours, sends."""
-        if handler not in self._handlers:
-            self._handlers.add(handler)
-            logger.warning(
-                "%s.%s sends %s requests by itself: the lease on a host is checked "
-                "before it is called, not when it sends; FRONTIER_ALLOW_ADDRESSES is "
-                "checked then, and for addresses that its responses name",
-                handler.__module__,
-                handler.__qualname__,
-                scheme,
-            )
+        self._session.warn_once(
+            f"{handler.__module__}.{handler.__qualname__} sends {scheme} requests by "
+            "itself: the lease on a host is checked before it is called, not when it "
+            "sends; FRONTIER_ALLOW_ADDRESSES is checked then, and for addresses that "
+            "its responses name"
+        )

@@ -30,6 +30,7 @@ import logging
 import math
 import time
 from collections import Counter, OrderedDict
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -119,16 +120,6 @@ class Known:
     """When `error` was found."""
 
 
-class _Verdict:
-    """Rules of which it is known already whether they allow the request at hand."""
-
-    def __init__(self, is_allowed: bool) -> None:
-        self._is_allowed = is_allowed
-
-    def allowed(self, _url: str | bytes, _agent: str | bytes) -> bool:
-        return self._is_allowed
-
-
 class _Cache:
     """What is known about each host; drops what was least recently used."""
 
@@ -164,7 +155,6 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
         self._left_alone = self._session.component(LeftAlone)
         self._most = self._session.config.crawl_delay_max
         self._pace = self._session.component(Pace)
-        self._capped: set[str] = set()
         self._cache = _Cache()
         self._fetching: dict[str, asyncio.Task[Known]] = {}
         self._unreachable: Counter[str] = Counter()
@@ -211,7 +201,7 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
         answers: Any = rules
         if size > INLINE:  # 500 KiB of rules take 4 s for a URL of 64 KiB
             is_allowed = await asyncio.to_thread(rules.allowed, request.url, agent)
-            answers = _Verdict(is_allowed)
+            answers = SimpleNamespace(allowed=lambda *_: is_allowed)
         self.process_request_2(answers, request)
         if self._most <= 0:
             return
@@ -227,15 +217,10 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
         """Make the delay of the slot of *request* at least *delay* seconds."""
         key = Slots(self.crawler).key(request)
         if delay > self._most:
-            if key not in self._capped:
-                self._capped.add(key)
-                logger.warning(
-                    "robots.txt of %s asks for a delay of %g s; "
-                    "FRONTIER_CRAWL_DELAY_MAX allows %g s",
-                    key,
-                    delay,
-                    self._most,
-                )
+            self._session.warn_once(
+                f"robots.txt of {key} asks for a delay of {delay:g} s; "
+                f"FRONTIER_CRAWL_DELAY_MAX allows {self._most:g} s"
+            )
             delay = self._most
         if self._pace.keep_floor(key, delay):
             self._counts.inc_value("frontier/robots/crawl_delays")

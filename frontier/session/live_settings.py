@@ -64,7 +64,6 @@ class LiveSettings(Part):
         self._config = session.config
         self._concurrency = node.host_concurrency.whole
         self._now: dict[str, Any] = {}
-        self._has_told = False
 
     @override
     def steered(self) -> None:
@@ -161,9 +160,8 @@ class LiveSettings(Part):
         seeds = getattr(spider, "start_urls", None)
         if isinstance(scope, Scope) and seeds:
             scope.become(kind or scope.first_kind, seeds)
-        elif not self._has_told:
-            self._has_told = True
-            logger.warning(
+        else:
+            self._session.warn_once(
                 "the scope is unchanged: the spider does not have one of ours "
                 "(`scope`, a frontier.urls.scope.Scope, and `start_urls`)"
             )

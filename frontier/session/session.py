@@ -285,6 +285,7 @@ class Session(Part):
         self._components: dict[Any, Any] = {}
         self.requests = RequestStates()
         """What is known of each request."""
+        self._warned: set[str] = set()
         self.knows_start = asyncio.Event()
         self.refused: Counter[str] = Counter()
         """Requests that were not sent, by reason (`frontier.download.hops`)."""
@@ -569,6 +570,12 @@ class Session(Part):
             "local": stats.get_value("frontier/queue/local", 0),
             "dead": stats.get_value("frontier/queue/dead", 0),
         }
+
+    def warn_once(self, line: str, *arguments: object) -> None:
+        """Warn with *line*, of which only the first is of interest."""
+        if line not in self._warned:
+            self._warned.add(line)
+            logger.warning(line, *arguments)
 
     def publish(self) -> None:
         """Have Scrapy's stats say what the node and its archive have counted."""

@@ -19,6 +19,7 @@ from scrapy.utils.test import get_crawler
 from frontier.addon import Addon
 from frontier.download import cookies as shared
 from frontier.download.cookies import Cookies, CookiesMiddleware, Jar
+from frontier.session.session import session_of
 from tests.harness.crawls import node_of
 
 WWW = "http://www.example.com/"
@@ -38,8 +39,9 @@ class Node:
         self.middleware = CookiesMiddleware()
         self.middleware.crawler = crawler
         self.shared = Cookies(node_of(store, crawl))
-        node = SimpleNamespace(parts={Cookies: self.shared})
-        self.middleware._session = SimpleNamespace(opened=True, node=node)
+        session = self.middleware._session = session_of(crawler)
+        session.opened = True
+        session.node = SimpleNamespace(parts={Cookies: self.shared})
         self.stats = crawler.stats
 
     async def given(self, url, *cookies, **meta):
