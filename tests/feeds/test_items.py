@@ -179,13 +179,3 @@ def test_every_item_is_new_in_the_round_in_which_it_comes_and_only_then(feeds):
             one for one in dates if one in unknown or one in changed
         ]
         known |= dates
-
-
-@given(FEEDS)
-def test_no_feed_makes_a_memory_grow(feeds):
-    state = None
-    for feed in feeds:
-        outcome = new_items(feed, state)
-        state = outcome.state
-        assert len(state) <= (LEAST + 2 * len(feed)) * SIZE
-        assert new_items(feed, state).new == []

@@ -49,11 +49,7 @@ def test_feeds_of_a_reader_are_in_the_sites_of_their_hosts(file):
     twice, no_url = faults
     assert "http://one.example/feed is listed already" in twice
     assert "'file:///etc/passwd' is not a URL of http or https" in no_url
-
-
-def test_pages_are_implied_if_that_is_wanted(file):
     (site, _), faults = read(file(READERS, "latin-1"), "1h", {}, pages=True)
-
     assert [feed.implied for feed in site.feeds] == [("http://one.example/",), ()]
     assert any("'javascript:x' is not a URL" in fault for fault in faults)
 

@@ -9,6 +9,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from frontier.errors import StoreRefused, StoreUnavailable
+from frontier.model import Lease, Order
+from frontier.queue.reserve import requeue_calls, reserve_call
 from frontier.store.address import address_of, leave_others
 from frontier.store.client import (
     CHANGED,
@@ -66,11 +68,16 @@ async def test_replies_come_in_order_from_several_servers(cluster, primaries):
 
 async def test_a_slot_that_was_moved_is_followed(cluster, primaries, unique):
     await cluster.call(Call.command("INCR", unique))
+    cluster.watched = True
     slot = slot_of(unique)
-    primaries.move(slot, other(primaries, primaries.owner(slot)))
+    source = primaries.owner(slot)
+    primaries.move(slot, other(primaries, source))
 
     assert await cluster.call(Call.command("INCR", unique)) == 2
     assert await cluster.run([Call.command("INCR", unique)] * 3) == [3, 4, 5]
+    primaries.move(slot, source)
+    assert await cluster.call(Call.command("INCR", unique)) == 6
+    assert cluster.changes == 0, "the servers are the same"
 
 
 async def test_a_key_that_is_gone_ahead_is_found(cluster, primaries, unique):
@@ -121,6 +128,9 @@ def refused(server):
     return found["count"]
 
 
+LEASE = Lease(3, 5)
+
+
 async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
     cluster, primaries, unique
 ):
@@ -137,24 +147,13 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
             Call.command("HSET", keys.reserved, 7, "4\n0:h\n0old"),
             Call.command("RPUSH", keys.dead, "a letter"),
             Call.command("SADD", keys.started, 8, 9),
-            Call.command("HSET", keys.hosts, "x", "a record"),
         ]
     )
     slot = slot_of(ready)
     target = other(primaries, primaries.owner(slot))
     primaries.begin_move(slot, target)
 
-    names = [
-        keys.lease,
-        keys.counts,
-        keys.queues,
-        keys.reserved,
-        keys.hosts,
-        ready,
-    ]
-    taken = await cluster.call(
-        Call.to("queue_reserve", names, [5, "LPOP", 1, "h", "0:h", 9])
-    )
+    taken = await cluster.call(reserve_call(keys, LEASE, Order.BFS, {"0:h": 9}))
     assert taken == [[0, 8, b"0one", b"0two"]]
 
     primaries.move(slot, target)
@@ -167,10 +166,8 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
     )
     target = other(primaries, target)
     primaries.begin_move(slot, target)
-    names = [keys.lease, keys.counts, keys.queues, keys.reserved]
-    names += [keys.started, keys.dead, ready]
-    back = [5, "LPUSH", 0, "", 9, 7, "0:h", 0, 8, 7, "0:h", 0]
-    assert await cluster.call(Call.to("queue_requeue", names, back)) == [2, 0]
+    back = requeue_calls(keys, LEASE, Order.BFS, [(8, "0:h"), (9, "0:h")])
+    assert await cluster.run(back) == [[2, 0]]
     primaries.move(slot, target)
     assert await cluster.call(Call.command("LRANGE", ready, 0, -1)) == [
         b"0one",
@@ -365,17 +362,6 @@ async def test_a_takeover_while_the_old_primary_lives_is_noticed_by_any_call(
     assert await store.call(Call.command("GET", unique)) == b"x"
     assert await store.call(Call.command("INCR", unique + "n")) == 1
     assert store.changes == 1
-
-
-async def test_slots_that_move_are_no_change_of_servers(cluster, primaries, unique):
-    await cluster.call(Call.command("SET", unique, "x"))
-    cluster.watched = True
-    slot = slot_of(unique)
-    source = primaries.owner(slot)
-    for target in (other(primaries, source), source):
-        await asyncio.to_thread(primaries.move, slot, target)
-        assert await cluster.call(Call.command("GET", unique)) == b"x"
-    assert cluster.changes == 0
 
 
 async def test_slots_may_leave_a_server_that_answers_again(

@@ -113,10 +113,6 @@ def test_links_are_relative_to_the_base_of_the_page(base, expected):
     assert of_html(f"<head><base href='{base}'></head><a href=y>") == [expected]
 
 
-def test_uppercase_scheme_of_a_link_is_accepted():
-    assert of_html("<a href='HTTPS://b.example/X'>") == ["https://b.example/X"]
-
-
 def test_a_style_sheet_leads_to_what_it_imports_and_shows():
     text = """
         @import "a.css"; @import url('b.css'); @IMPORT url(c.css) print;

@@ -10,7 +10,6 @@ from frontier.model import Original
 from frontier.warc.file_rotation import (
     WarcConfig,
     WarcWriter,
-    compress,
     file_name,
     safe_name,
 )
@@ -184,18 +183,6 @@ def test_names_are_sane():
     assert safe_name("-rf") == "_rf"
     assert safe_name("") == "_"
     assert len(file_name("c" * 500, 1e9, 123456, "n" * 500) + ".open") < 255
-
-
-def test_a_large_record_is_compressed_in_pieces():
-    class Noise:
-        record_id = "x"
-        parts = (os.urandom(5 << 20),)
-
-    blocks = list(compress(Noise))
-
-    assert len(blocks) > 2
-    assert max(map(len, blocks)) < 3 << 20
-    assert gzip.decompress(b"".join(blocks)) == Noise.parts[0]
 
 
 def test_failed_write_is_completed_by_the_next_close(writer, tmp_path, monkeypatch):
