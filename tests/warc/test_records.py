@@ -57,16 +57,6 @@ def test_an_original_of_another_crawl_is_named_by_its_crawl():
     assert "WARC-Refers-To" not in headers  # its id is not ours to know
 
 
-def test_a_revisit_names_the_record_that_was_written():
-    first = an_exchange(url="http://example.com/a b")
-    written = warc_headers(as_bytes(first)[0])
-    original = Original(written["WARC-Target-URI"], written["WARC-Date"], "crawl", 1)
-    revisit = warc_headers(as_bytes(an_exchange(1), original)[0])
-
-    assert revisit["WARC-Refers-To"] == written["WARC-Record-ID"]
-    assert revisit["WARC-Record-ID"] != written["WARC-Record-ID"]
-
-
 def test_an_original_that_was_recorded_with_a_fragment_is_named_as_it_is():
     known = decode(encode("2026-01-01T00:00:00Z", "http://a/b#part", 9))
     headers = warc_headers(as_bytes(an_exchange(), known)[0])
