@@ -68,10 +68,6 @@ def opened(crawler):
         each.close("finished")
 
 
-def stat(dupefilter, name):
-    return dupefilter._crawler.stats.get_value(name, 0)
-
-
 def test_scrapys_scheduler_builds_it_from_the_crawler(crawler):
     scheduler = ScrapysScheduler.from_crawler(crawler(DUPEFILTER_DEBUG=True))
 
@@ -155,18 +151,6 @@ def test_dupefilter_queues_nothing(opened, db, names_like, unique):
     assert kinds == {b"seen", b"set", b"counts"}
     counts = [name for name in names if name.endswith(b":counts")]
     assert {tuple(db("HKEYS", name)) for name in counts} == {(b"born",)}
-
-
-def test_each_seen_tier_is_counted(opened):
-    first = opened()
-    for _ in range(3):
-        first.request_seen(Request("http://a.example/"))
-    second = opened()
-    second.request_seen(Request("http://a.example/"))
-
-    assert stat(first, "frontier/seen/recent") == 2
-    assert stat(second, "frontier/seen/set") == 1
-    assert stat(second, "frontier/seen/bloom") == 0
 
 
 def test_scrapy_redis_flush_clears_the_dupefilter(opened, db, names_like, unique):

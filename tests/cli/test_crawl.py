@@ -44,6 +44,10 @@ def site(tmp_path):
         (["--seeds", "http://h/", "-s", "DEPTH_LIMIT=x"], "DEPTH_LIMIT = 'x': "),
         (["--seeds", "http://h/", "-s", "nonsense"], "NAME=VALUE"),
         (
+            ["--limit-pages=9", "-sCLOSESPIDER_PAGECOUNT=9", "--seeds", "http://h/"],
+            "-s CLOSESPIDER_PAGECOUNT and --limit-pages are the same",
+        ),
+        (
             ["--seeds", "http://h/", *recrawled_by("no-such.toml")],
             "no-such.toml: cannot be read: No such file or directory",
         ),
@@ -72,6 +76,9 @@ def test_files_that_settings_name_are_where_the_user_is(frontier, tmp_path, site
     assert done.returncode == 6, done.stdout + done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("frontier: 2 lines of seeds.txt left out as no seed: ")
+    assert (
+        "site-1 has ended at its limit: 1 pages (CLOSESPIDER_PAGECOUNT)" in done.stderr
+    )
     assert list((tmp_path / "journals").iterdir())
 
     rules.write_text('[[rule]]\nschedul = "off"\n')

@@ -106,14 +106,6 @@ def test_node_choice_marks_its_cells_and_survives_updates_with_focus(
     assert seen.locator("#ring-table").evaluate("it => it.open")
 
 
-def test_the_command_for_a_first_crawl_fits_a_narrow_screen(page, tab):
-    seen = tab(width=360)
-    seen.goto(page().url)
-
-    box = seen.get_by_text("frontier demo").bounding_box()
-    assert box["x"] + box["width"] <= 360
-
-
 def test_without_scripts_the_page_refreshes_itself(page, crawl_of, db, tab):
     keys = crawl_of("news")
     served, seen = page(), tab(java_script_enabled=False)
@@ -153,31 +145,3 @@ def test_a_store_that_is_gone_is_said_and_what_was_seen_stays(
     assert "news-1" in seen.locator("h1").inner_text()
     own_server.start()
     seen.wait_for_function("() => !document.body.textContent.includes('was seen last')")
-
-
-LINES = """() => Object.fromEntries(
-  [...document.querySelectorAll("tbody a, tbody .host")].map((cell) => {
-    const words = document.createRange();
-    words.selectNodeContents(cell);
-    return [cell.textContent, words.getClientRects().length];
-  }))
-"""
-
-
-def test_no_short_name_is_broken_on_a_narrow_screen(page, crawl_of, blocking, db, tab):
-    host = "127.0.0.2:8733"
-    keys = crawl_of("pages")
-    fill(blocking(), keys, ["node-1"], partitions=16)
-    db("ZADD", keys.partition(4).queues, 0, f"0:{host}")
-    db("RPUSH", keys.partition(4).ready(f"0:{host}"), b"x")
-    db("HSET", keys.partition(4).counts, "ready", 1)
-    served, seen = page(), tab()
-    seen.set_viewport_size({"width": 360, "height": 800})
-
-    lines = {}
-    for path in ("/", "/crawls/pages-1"):
-        seen.goto(served.url + path)
-        seen.wait_for_selector(LIVE)
-        lines |= seen.evaluate(LINES)
-    asked = ("pages-1", "pages", host)
-    assert {name: lines[name] for name in asked} == dict.fromkeys(asked, 1)

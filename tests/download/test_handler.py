@@ -3,7 +3,6 @@
 import asyncio
 import resource
 import socket
-import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,7 @@ from twisted.internet.protocol import Protocol
 from twisted.web.client import Request, RequestGenerationFailed
 from twisted.web.http_headers import Headers
 
-from frontier.download.handler import _Pool, _Tee, _Wired
+from frontier.download.handler import _Pool, _Tee
 from frontier.download.wire import Connections, Wire
 
 STANDING = SimpleNamespace(
@@ -106,13 +105,3 @@ def test_idle_connections_end_while_files_are_left_for_names(connected, more, ti
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert len(ends) == times
-
-
-def test_a_request_that_is_answered_is_not_kept_until_garbage_is_collected():
-    request = Request(b"GET", b"/", Headers({b"host": [b"h"]}), None)
-    there, connection = weakref.ref(request), SimpleNamespace(request=succeed)
-
-    _Wired(connection, print, None).request(request).addCallback(lambda _: None)
-    del request
-
-    assert there() is None

@@ -1,6 +1,5 @@
 """Every request that waits for a robots.txt obeys it."""
 
-import asyncio
 import contextlib
 import json
 import sys
@@ -17,7 +16,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.robotstxt import ProtegoRobotParser
 
-from frontier.download.outcomes import Excluded, HostBackedOff
+from frontier.download.outcomes import Excluded
 from frontier.download.robots import (
     INLINE,
     MOST_BYTES,
@@ -144,27 +143,6 @@ def test_a_crawl_delay_is_kept_whatever_autothrottle_thinks():
 def test_a_crawl_delay_is_cut_to_what_is_allowed():
     count, delays = run_with(SLOW, OURS, FRONTIER_CRAWL_DELAY_MAX=0.02)
     assert (count, {*delays}) == (6, {0.02})  # more, if one was sent again
-
-
-def test_robots_txt_of_a_backed_off_host_is_asked_for_once():
-    asked = []
-
-    async def known(_):
-        asked.append(1)
-        assert len(asked) == 1
-        return Known(None, 0.0, error=HostBackedOff("it is left alone for 9 s"))
-
-    request = Request("http://host/")
-    state = SimpleNamespace(reservation=object(), put_back=False)
-    middleware = object.__new__(RobotsTxtMiddleware)
-    middleware._known = known
-    middleware._session = SimpleNamespace(
-        requests=SimpleNamespace(known=lambda _: state),
-        node=SimpleNamespace(has_lost=lambda _: False),
-    )
-
-    with pytest.raises(HostBackedOff):
-        asyncio.run(middleware.process_request(request))
 
 
 async def test_long_rules_are_applied_in_a_thread():

@@ -7,9 +7,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from conftest import until
 
-from frontier.node.journal.entries import Acked, read
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, answer, redirect
@@ -154,36 +152,3 @@ def test_a_page_is_fetched_again_with_what_its_callback_says(cluster, crawl, sit
     assert all(b - a >= 0.5 for a, b in pairwise(at))
     queue = snapshot(cluster.store, "frontier", "again-1").queue
     assert (queue.pushed, queue.acked, queue.waiting) == (4, 4, 0)
-
-
-def test_waiting_requests_are_shown_and_survive_a_lost_store(
-    cluster, crawl, site, tmp_path
-):
-    journal = tmp_path / "j"
-    waits = {crawl.url(n, f"p{n}"): 6 for n in range(16)}
-    crawl.dues = [*waits.items(), (crawl.url(0, "now"), 0)]
-    crawl.start("node-1", FRONTIER_JOURNAL_DIR=journal)
-
-    def known():
-        every = [e for path in journal.glob("*") for e in read(path)]
-        return sum(isinstance(e, Acked) for e in every) == 2
-
-    until(known, "two pages are done")
-    shown = cluster.ask("crawl", "status", "--crawl", "due-1")
-    assert "16 wait until they are due, the next 20" in shown.stdout
-    refused = cluster.ask("crawl", "end", "--crawl", "due-1")
-    assert re.search(r"not fetched +16\b", refused.stdout)
-    assert cluster.nodes["node-1"].poll() is None
-    cluster.kill("node-1")
-    cluster.lose_store()
-    made = cluster.shown("crawl", "rebuild", "--crawl=due-1", f"--journal={journal}")
-    assert made["waiting"] == 16
-    crawl.start("node-2")
-
-    cluster.finish("node-2")
-    times = crawl.times()
-    (began,) = times.pop(f"http://127.0.0.1:{crawl.port}/start")
-    assert {url: len(at) for url, at in times.items()} == {
-        url: 1 for url, _ in crawl.dues
-    }
-    assert min(times[url][0] for url in waits) >= began + 6

@@ -191,29 +191,6 @@ def test_feeds_that_fail_are_said_and_backed_off_and_others_go_on(followed):
     assert "cannot be read: it answers 404" in text
 
 
-def test_a_feed_that_does_not_answer_holds_up_no_other(followed):
-    slow = threading.Event()
-
-    def late(*_):
-        slow.wait()
-        return answer(status="404 Not Found")
-
-    with contextlib.closing(RawSite({}, answer=late)) as silent:
-        text = followed.file.read_text()
-        feeds = f'feeds = ["{silent.url("/feed")}", '
-        followed.file.write_text(text.replace("feeds = [", feeds))
-        followed.start("node-1")
-        followed.has_all()
-        followed.server.publish(2)
-        followed.has_all()
-        followed.ends_a_round(2)
-        waited_for = [followed.field(name) for name in ("feeds", "state")]
-        slow.set()
-        followed.stop("node-1")
-
-    assert waited_for[0] in {"0", "2"}, "it is asked for once"
-
-
 class Newspaper:
     """A front page and two feeds of the same articles, which fail when announced.
 

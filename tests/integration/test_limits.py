@@ -55,22 +55,6 @@ def test_two_nodes_get_as_many_pages_as_the_crawl_may_have(serve, cluster):
     assert "is in crawl site-2" in cluster.text_of("node-3")
 
 
-def test_three_nodes_of_one_command_end_at_its_limit_and_say_so(serve, cluster):
-    server = serve(urls=150, hosts=5, calendar_months=12, delay=0.02)
-    words = ["--seeds", server.seeds[0], "--nodes", "3"]
-    words += ["--warc-dir", str(cluster.warc_dir), "-sROBOTSTXT_OBEY=False"]
-    twice = cluster.crawl(*words, "--limit-pages=9", "-sCLOSESPIDER_PAGECOUNT=9")
-    assert twice.returncode == 2
-    assert "-s CLOSESPIDER_PAGECOUNT and --limit-pages are the same" in twice.stderr
-
-    done = cluster.crawl(*words, "--limit-pages", "9", "--limit-bytes", "100000000")
-    assert done.returncode == 0, done.stderr
-    assert "site-1 has ended at its limit: 9 pages (CLOSESPIDER_PAGECOUNT)" in (
-        done.stderr
-    )
-    assert pages(server) == 9
-
-
 def test_hosts_have_their_quotas_over_nodes_kills_and_hand_overs(serve, cluster):
     server = serve(urls=220, hosts=3, calendar_months=12, delay=HELD, until=after(20))
     quota = {"FRONTIER_HOST_MAX_PAGES": "30", "CONCURRENT_REQUESTS_PER_DOMAIN": "2"}

@@ -5,7 +5,6 @@ import json
 import pytest
 from conftest import after, until
 
-from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
 
 pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
@@ -37,21 +36,6 @@ class FedSpider(RedisSpider):
         if isinstance(response, scrapy.http.HtmlResponse):
             for link in links.extract_links(response):
                 yield scrapy.Request(str(link.url), priority=-response.meta["depth"])
-
-
-class OrderSpider(scrapy.Spider):
-    name = "order"
-    custom_settings = {"CONCURRENT_REQUESTS": 1, "SCHEDULER_FLUSH_ON_START": False}
-
-    def parse(self, response):
-        yield {"url": response.url}
-        if response.url.endswith("/about"):
-            # A node has two requests of this host at most: the others wait in the
-            # store, all of them, as the first is answered only then.
-            yield response.follow("/slow", priority=1000)
-            yield response.follow("/empty", priority=900)
-            for number, priority in ((0, 100), (1, 50), (2, 200), (3, 50)):
-                yield response.follow(f"/post/{number}", priority=priority)
 """
 KEY = "fed:start_urls"
 
@@ -109,40 +93,3 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
     assert "SCHEDULER_FLUSH_ON_START is ignored" in text
     assert "no start URL came for long enough" in cluster.text_of("node-3")
     assert "Traceback" not in "".join(map(cluster.text_of, cluster.nodes))
-
-
-def pushed(cluster):
-    return snapshot(cluster.store, "frontier", "order-1").queue.pushed
-
-
-@pytest.mark.parametrize(
-    ("queue", "order"),
-    [
-        ("PriorityQueue", [2, 0, 1, 3]),
-        ("LifoQueue", [2, 0, 3, 1]),
-    ],
-)
-def test_requests_come_in_the_order_of_the_queue(
-    cluster, start, ask, serve, tmp_path, queue, order
-):
-    site = serve(urls=130, hosts=1, calendar_months=12, until=after(1))
-    (tmp_path / "project" / "own.py").write_text(
-        SPIDERS + f'    start_urls = ["{site.seeds[0]}about"]\n'
-    )
-    start(
-        "node-1",
-        spider="order",
-        SCHEDULER_QUEUE_CLASS=f"scrapy_redis.queue.{queue}",
-        CONCURRENT_REQUESTS_PER_DOMAIN="1",
-        FRONTIER_SEEN_TIERS="set",
-    )
-    cluster.join()
-    until(lambda: pushed(cluster) == 1 + 2 + 4, "all links in the store")
-    site.go_on()
-    cluster.finish()
-
-    # The order of the requests; two items in a row may be scraped in the other one.
-    urls = list(site.requests().fetched())
-    assert [url.rpartition("/")[2] for url in urls[:3]] == ["about", "slow", "empty"]
-    posts = [int(url[-1]) for url in urls[3:]]
-    assert posts == order

@@ -36,18 +36,6 @@ def test_systemd_finds_no_fault_in_the_units(tmp_path):
 
 
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
-def test_service_units_limit_privileges_and_restart_on_failure(unit):
-    text = unit.read_text("utf-8")
-
-    for line in ("User=frontier", "NoNewPrivileges=yes", "ProtectSystem=strict"):
-        assert f"\n{line}\n" in text
-    if "Type=oneshot" not in text:
-        assert "\nKillSignal=SIGTERM\n" in text
-        assert "\nRestart=on-failure\n" in text
-        assert re.search("\nRestartPreventExitStatus=2( 7)?\n", text)
-
-
-@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_command_of_a_unit_has_only_options_that_there_are(unit):
     """With ``--help``, which ends it, but not before its options were read."""
     (line,) = re.findall(r"^ExecStart=(.+)$", text_of(unit), re.MULTILINE)

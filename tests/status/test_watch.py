@@ -15,7 +15,6 @@ from frontier.status.views import LimitProgress, NodeView
 from frontier.status.watch import (
     FULLEST,
     SCANNED_A_SECOND,
-    SLOW_S,
     Watch,
 )
 from frontier.store.keys import CrawlKeys
@@ -96,21 +95,6 @@ def test_partitions_are_looked_at_as_often_as_their_number_allows(
     assert (found.crawl.queue.ready, found.oldest_s) == (PARTITIONS, 0)
 
 
-def test_the_log_of_members_is_read_now_and_then(watch, counted, clock, db, keys):
-    db("RPUSH", keys.membership, "1 1000 joined 1 a")
-    assert [event.what for event in watch.look().membership] == ["joined"]
-
-    counted[1].clear()
-    db("RPUSH", keys.membership, "2 3000 died 0 a", "garbage")
-    db("SET", keys.epoch, 2)
-    assert len(watch.look().membership) == 1
-    assert counted[1]["LRANGE"] == 1  # the log of operators
-    clock.now += SLOW_S
-    last = watch.look()
-    assert (last.membership[0].what, last.membership_unread) == ("died", 1)
-    assert last.epoch == 2
-
-
 def test_hosts_are_those_with_long_queues_errors_and_long_times(watch, db, keys, fill):
     fill(3, "long.example", 40)
     fill(3, "short.example", 2)
@@ -189,25 +173,6 @@ def test_lengths_of_many_queues_are_asked_for_less_often_and_say_how_old_they_ar
     assert hosts.about == "queues with requests: 1, by lengths of 19 s ago"
     clock.now += 20.0
     assert watch.look().hosts[0].queued == 15
-
-
-def test_crawl_with_many_nodes_is_read_at_the_slow_interval(
-    watch, clock, db, keys, monkeypatch
-):
-    monkeypatch.setattr("frontier.status.watch.MANY_NODES", 1)
-    told = json.dumps({"opened": 1.0, "seconds": 1.0, "pages": 1})
-    for name in ("a", "b"):
-        db("HSET", keys.reports, name, told)
-    assert watch.look().crawl.totals.pages == 2
-
-    clock.now += SLOW_S
-    watch.look()
-    db("HSET", keys.reports, "c", told)
-
-    clock.now += SLOW_S / 2
-    assert watch.look().crawl.totals.pages == 2
-    clock.now += SLOW_S / 2
-    assert watch.look().crawl.totals.pages == 3
 
 
 def test_damaged_host_keys_of_a_partition_do_not_break_the_watch(watch, db, keys):
