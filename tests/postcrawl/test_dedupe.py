@@ -246,17 +246,9 @@ def test_equal_digests_of_different_payloads_are_found_out(
     out = tmp_path / "after"
     captures = [row for place in planned.glob("*.manifest*") for row in rows_of(place)]
     original = next(row for row in captures if row["url"] == url)
-    (part,) = (planned / PLAN).glob("part=*/*.parquet")  # of the one file with copies
-    plan = rows_of(part)
-    row = next(row for row in plan if row["url"] == "http://b.example/")
-    for ours, its in (
-        ("file", "file"),
-        ("id", "record_id"),
-        ("offset", "record_offset"),
-    ):
-        row[f"original_{ours}"] = original[its]
-    table = pq.read_table(part, partitioning=None)
-    pq.write_table(table.from_pylist(plan, table.schema), part)
+    names = {"file": "file", "id": "record_id", "offset": "record_offset"}
+    other = {f"original_{ours}": original[its] for ours, its in names.items()}
+    collide(planned, "http://b.example/", lambda _: other)
 
     done = run("apply", planned, "-o", out, code=ExitCode.INCOMPLETE)
 
@@ -268,6 +260,15 @@ def test_equal_digests_of_different_payloads_are_found_out(
 
 def rows_of(place):
     return pq.read_table(place, partitioning=None).to_pylist()
+
+
+def collide(manifests, url, other):
+    """Have the plan give the copy at *url* what *other* makes of all copies."""
+    (part,) = (manifests / PLAN).glob("part=*/*.parquet")  # of the one file with copies
+    plan = {row["url"]: row for row in rows_of(part)}
+    plan[url] |= other(plan)
+    table = pq.read_table(part, partitioning=None)
+    pq.write_table(table.from_pylist([*plan.values()], table.schema), part)
 
 
 def test_a_body_behind_a_head_that_fills_what_is_kept_of_a_record_is_compared(
@@ -284,12 +285,13 @@ def test_a_body_behind_a_head_that_fills_what_is_kept_of_a_record_is_compared(
     manifests, out = tmp_path / "manifests", tmp_path / "after"
     run("manifest", tmp_path / "before", "-o", manifests)
     run("plan", manifests)
-    (part,) = (manifests / PLAN).glob("part=*/*.parquet")  # of the file with copies
-    plan = rows_of(part)
-    wrong, right = plan
-    wrong |= {name: right[name] for name in right if name.startswith("original_")}
-    table = pq.read_table(part, partitioning=None)
-    pq.write_table(table.from_pylist(plan, table.schema), part)
+    site = "http://two.example/"
+
+    def other(plan):
+        right = plan[f"{site}other"]
+        return {name: right[name] for name in right if name.startswith("original_")}
+
+    collide(manifests, site, other)
 
     done = run("apply", manifests, "-o", out, code=ExitCode.INCOMPLETE)
 
