@@ -168,24 +168,6 @@ async def test_under_its_next_name_a_node_takes_nobody_for_dead_at_once(
     assert not a.is_dead("never/met/1")
 
 
-async def test_nodes_that_know_the_same_epoch_have_the_same_ring(join, silence):
-    nodes = [
-        join(name, weight) for name, weight in zip("dbca", (1, 2, 1, 3), strict=True)
-    ]
-    await beat(*nodes)
-    await beat(*nodes)
-    rings = {node.ring.owners for node in nodes}
-    assert len(rings) == 1
-    assert set(rings.pop()) == set("abcd")
-
-    silence("d")
-    await beat(*nodes[1:])
-    await beat(*nodes[1:])
-    rings = {node.ring.owners for node in nodes[1:]}
-    assert len(rings) == 1
-    assert set(rings.pop()) == set("abc")
-
-
 async def test_the_last_report_stays_also_when_the_node_is_gone(join, db, crawl):
     a = join("a")
     await a.beat(busy=False, report={"pages": 1})

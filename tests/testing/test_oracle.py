@@ -1,7 +1,5 @@
 from collections import Counter
 
-from w3lib.url import canonicalize_url
-
 from frontier.testing.oracle import Entry, RequestLog, expected_urls
 from frontier.testing.site import Site
 
@@ -20,11 +18,6 @@ def test_oracle_expects_the_requested_number_of_urls():
     ):
         site = Site(urls=urls, hosts=hosts, calendar_months=months)
         assert len(expected_urls(site)) == urls
-
-
-def test_scrapy_fingerprints_differ_for_all_urls():
-    expected = expected_urls(Site())
-    assert len({canonicalize_url(url) for url in expected}) == len(expected)
 
 
 def test_fetches_are_counted_by_url():
