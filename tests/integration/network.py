@@ -219,7 +219,6 @@ CRAWLS = {
         ["http://public.example/"],
         {"FRONTIER_ALLOW_ADDRESSES": "public metadata", "FRONTIER_WARC_ENABLED": False},
     ),
-    "never": (["http://169.254.169.254/", "http://100.100.100.200/"], {}),
     "proxied": (
         ["http://proxied.example/"],
         {"ASK_PROXY": f"http://127.0.0.1:{PROXY}"},

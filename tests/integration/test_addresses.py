@@ -99,13 +99,6 @@ def test_allowed_addresses_are_connected_to_without_an_archive_too(crawls):
     assert not crawl.connections.keys() & {"127.0.0.1", "10.0.0.5", "169.254.7.7"}
 
 
-def test_a_seed_is_no_reason_to_ask_a_metadata_service(crawls):
-    crawl = crawls("never")
-
-    assert not crawl.connections
-    assert "it leads to a metadata address (FRONTIER_ALLOW_ADDRESSES)" in crawl.log
-
-
 def test_a_proxy_may_be_anywhere_and_is_asked_for_no_address_inside(crawls):
     crawl = crawls("proxied")
 

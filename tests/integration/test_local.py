@@ -67,25 +67,20 @@ def crawl(serve, cluster, project):
     """Serve a site, and start nodes on it."""
 
     class Crawl:
-        def __init__(self, starts="", **site):
+        def __init__(self, **site):
             self.server = serve(
                 **{"urls": 220, "hosts": 8, "calendar_months": 2, **site}
             )
             self._args = ["-a", f"seeds={','.join(self.server.seeds)}"]
-            self._args += ["-a", f"starts={starts}"] if starts else []
 
         def start(self, node_id, **settings):
             return cluster.start(
                 node_id, *self._args, spider="local", cwd=project, **settings
             )
 
-        @property
-        def fetched(self):
-            log = self.server.requests()
-            return sum(log.fetched().values()) if log else 0
-
         def has(self, count):
-            return self.fetched >= count
+            log = self.server.requests()
+            return bool(log) and log.fetched().total() >= count
 
         @property
         def by_node(self):
@@ -259,24 +254,3 @@ def test_a_kill_loses_no_link_to_what_the_process_had_asked_for_by_itself(
 
         cluster.finish("node-2")
         assert asked.is_set()
-
-
-@pytest.mark.chaos
-def test_nodes_that_come_leave_and_die_make_all_of_each_others_requests(cluster, crawl):
-    made = crawl("lambda", urls=400, delay=0.02)
-    lease = {"FRONTIER_LEASE_TTL": "8"}
-    made.start("node-0", **lease)
-    cluster.join("node-0")
-    for number in range(5):
-        until(partial(made.has, made.fetched + 30), "pages")
-        newcomer = f"node-{number + 1}"
-        made.start(newcomer, **lease)
-        cluster.join(newcomer)
-        until(partial(made.has, made.fetched + 10), "pages with both")
-        if number % 2:
-            cluster.kill(f"node-{number}")
-        else:
-            cluster.nodes[f"node-{number}"].terminate()
-
-    cluster.finish("node-5")
-    made.complete()
