@@ -15,7 +15,6 @@ import math
 import mmap
 import os
 import struct
-import tempfile
 import zlib
 from typing import NamedTuple
 
@@ -70,14 +69,8 @@ class Memory:
         Raises:
             OSError: There is no room for it.
         """
-        if hasattr(os, "memfd_create"):
-            file = os.memfd_create("frontier-watchdog")
-            os.posix_fallocate(file, 0, SIZE)
-        else:
-            with tempfile.TemporaryFile() as made:
-                made.write(bytes(SIZE))
-                made.flush()
-                file = os.dup(made.fileno())
+        file = os.memfd_create("frontier-watchdog")
+        os.posix_fallocate(file, 0, SIZE)
         return cls(file)
 
     def close(self) -> None:

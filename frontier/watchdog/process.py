@@ -22,9 +22,7 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -49,7 +47,6 @@ PARTING = 2.0
 """Seconds to wait for a node that has closed its pipe to be gone."""
 STOPPED = frozenset("TtZXx")
 """States of a process that does nothing: stopped, traced, or dead."""
-PS = shutil.which("ps")
 
 
 def state_of(process: int) -> str:
@@ -58,13 +55,7 @@ def state_of(process: int) -> str:
         stat = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
         return stat.rpartition(")")[2].split()[0]
     except (OSError, IndexError):
-        pass
-    if PS is None:
         return ""
-    asked = subprocess.run(  # noqa: S603 (a number)
-        [PS, "-o", "stat=", "-p", str(process)], capture_output=True, check=False
-    )
-    return asked.stdout.decode("ascii", "replace").strip()[:1]
 
 
 def say(message: str, settings: Mapping[str, Any]) -> None:

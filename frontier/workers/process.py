@@ -8,8 +8,8 @@ What always holds:
 2.  It does only the jobs that `JOBS` names.
 3.  A job stays within its limit of CPU time, and the process within its limit of
     memory: the kernel enforces both, whatever the interpreter is doing.
-4.  It does not outlive the node: it ends with the pipe, and on Linux with the thread
-    that started it; a job that is running ends at its limit at the latest.
+4.  It does not outlive the node: it ends with the pipe, or the thread that started it;
+    a job that is running ends at its limit at the latest.
 5.  A signal that ends nodes does not end it, so that the node lets what is in flight
     finish: a terminal does not reach its session, and it ignores what a service manager
     sends to all processes.
@@ -72,11 +72,10 @@ def main() -> None:
 def _keep_to_itself(most_bytes: int, parent: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # the node died before that
-            sys.exit(0)
-    with contextlib.suppress(ValueError, OSError):  # not every system has this limit
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # the node died before that
+        sys.exit(0)
+    with contextlib.suppress(ValueError, OSError):  # a hard limit may be lower
         resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
