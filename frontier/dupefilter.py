@@ -36,11 +36,10 @@ from frontier.errors import CrawlClosed, FrontierError, StoreUnavailable
 from frontier.node.ends import FAILED, REFUSED
 from frontier.node.remove_crawl import delete_crawl
 from frontier.queue.push import NEW, SEEN, SEEN_BY_BLOOM, TEST, Push, Pusher
-from frontier.scrapy_internals import close_now, end_with_error
 from frontier.seen.config import seen_config
 from frontier.seen.recent import Recent
-from frontier.session.launch import developing, fail_program, server_of
-from frontier.session.session import session_of
+from frontier.session.launch import developing, server_of
+from frontier.session.session import refuse, session_of
 from frontier.store.address import address_of
 from frontier.store.client import BlockingStore, Call, at_once, check_server, given
 from frontier.store.embedded import EmbeddedStore
@@ -228,7 +227,7 @@ class RedisDupeFilter(RFPDupeFilter):
             self._identity = session.fingerprints
             self._seen_test = BlockingSeenTest(config, settings, spider=name)
         except FrontierError as error:
-            self._refuse(error)
+            refuse(crawler, REFUSED.of(error))
             return
         if "recent" in config.seen_tiers:
             self._recent = Recent(config.seen_recent_size)
@@ -280,18 +279,6 @@ class RedisDupeFilter(RFPDupeFilter):
 
     def _on_closed(self, reason: str) -> None:
         self.close(reason)
-
-    def _refuse(self, error: FrontierError) -> None:
-        """Close the spider once every component is open."""
-        logger.critical("%s", error)
-        opened = signals.spider_opened
-        self._crawler.signals.connect(self._raise_refused, signal=opened)
-
-    def _raise_refused(self) -> None:
-        crawler = self._crawler
-        fail_program()
-        end_with_error(crawler)
-        close_now(crawler, REFUSED.reason)
 
     def _fail(self, error: FrontierError) -> None:
         """Close the spider; the store is asked no more, and every URL counts as new."""

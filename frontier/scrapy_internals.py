@@ -672,7 +672,7 @@ def close_spider(crawler: Crawler, reason: str) -> None:
     deferred_from_coro(_engine(crawler).close_spider_async(reason=reason))
 
 
-def close_now(crawler: Crawler, reason: str) -> None:
+def close_once_open(crawler: Crawler, reason: str) -> None:
     """Close the spider as soon as the engine has started.
 
     Versions before 2.18 do not heed `CloseSpider` when a spider is opened.

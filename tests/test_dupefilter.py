@@ -11,12 +11,12 @@ import pytest
 from scrapy import Request, Spider, signals
 from scrapy.core.scheduler import Scheduler as ScrapysScheduler
 from scrapy.dupefilters import RFPDupeFilter
-from scrapy.exceptions import CloseSpider
 from scrapy.utils.test import get_crawler
 
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.dupefilter import BlockingSeenTest, RedisDupeFilter
 from frontier.errors import StoreUnavailable
+from frontier.node.ends import REFUSED
 from frontier.session.session import session_of
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
@@ -169,14 +169,15 @@ def test_scrapy_redis_flush_clears_the_dupefilter(opened, db, names_like, unique
 
 def refusal(dupefilter, caplog):
     """What is said of a filter that cannot work; its spider is told to close."""
+    closed, crawler = [], dupefilter._crawler
+    crawler.engine = SimpleNamespace(
+        close_spider_async=lambda reason: closed.append(reason)
+    )
     dupefilter.open()
     assert not dupefilter.request_seen(Request("http://a.example/"))
     (line,) = [r for r in caplog.records if r.levelno >= logging.ERROR]
-    dupefilter._crawler.engine = SimpleNamespace()
-    results = dupefilter._crawler.signals.send_catch_log(
-        signals.spider_opened, dont_log=CloseSpider
-    )
-    assert any(getattr(r, "type", None) is CloseSpider for _, r in results)
+    crawler.signals.send_catch_log(signals.engine_started)
+    assert closed == [REFUSED.reason]
     return line.getMessage()
 
 

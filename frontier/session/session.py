@@ -50,7 +50,7 @@ from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
 from frontier.queue.reserve import Ran, Reservation
 from frontier.scrapy_internals import (
-    close_now,
+    close_once_open,
     close_spider,
     end_with_error,
     forget_timeout,
@@ -232,6 +232,24 @@ def session_of(crawler: Crawler) -> Session:
     return _sessions[crawler]
 
 
+def say(crawler: Crawler, end: End) -> None:
+    """Log *end*, and have the process exit with its code.
+
+    ``scrapy crawl`` exits with 1 if the crawler has no spider at the end.
+    """
+    if end.message:
+        logger.log(end.level, "%s", end.message)
+    if end.code:
+        fail_program(end.code)
+        end_with_error(crawler)
+
+
+def refuse(crawler: Crawler, end: End) -> None:
+    """Log *end*, and have the spider closed as soon as everything has been opened."""
+    say(crawler, end)
+    close_once_open(crawler, end.reason)
+
+
 class OfCrawler:
     """A component that Scrapy builds from its crawler alone."""
 
@@ -332,14 +350,14 @@ class Session(Part):
             await self._bind_exporter(spider)
             await node.open()
         except RunOver as over:
-            self._refuse(RUN_OVER.of(over))
+            refuse(self._crawler, RUN_OVER.of(over))
             return
         except NodeStopped as stopped:
-            self._refuse(STOPPED.of(stopped))
+            refuse(self._crawler, STOPPED.of(stopped))
             return
         except FrontierError as error:
-            damaged = isinstance(error, KeyDamaged)
-            self._refuse(replace(REFUSED.of(error), code=FAULTY if damaged else FAILED))
+            code = FAULTY if isinstance(error, KeyDamaged) else FAILED
+            refuse(self._crawler, replace(REFUSED.of(error), code=code))
             return
         self.opened = True
         json_log.name(spider, self.config.node_id, node.keys.crawl_id)
@@ -400,18 +418,9 @@ class Session(Part):
         if ends and isinstance(error, CloseSpider):
             self.node.end_crawl(limit_of_spider(error.reason or "cancelled"))
 
-    def _refuse(self, end: End) -> None:
-        """Have the spider closed as soon as everything has been opened."""
-        self._say(end)
-
-        def close() -> None:
-            close_now(self._crawler, end.reason)
-
-        self._crawler.signals.connect(close, signal=signals.spider_opened, weak=False)
-
     def on_end(self, end: End) -> None:
         """Log *end*, and close the spider if it has a reason for that."""
-        self._say(end)
+        say(self._crawler, end)
         if not end.reason:
             wake_engine(self._crawler)
         elif not self.closing:
@@ -422,18 +431,7 @@ class Session(Part):
         counts = self._crawler.stats.get_stats().items()
         failed = [n for name, n in counts if name.startswith(FEED_FAILED)]
         if failed:
-            self._say(FEEDS_CUT.of(count=sum(failed)))
-
-    def _say(self, end: End) -> None:
-        """Log *end*, and have the process exit with its code.
-
-        ``scrapy crawl`` exits with 1 if the crawler has no spider at the end.
-        """
-        if end.message:
-            logger.log(end.level, "%s", end.message)
-        if end.code:
-            fail_program(end.code)
-            end_with_error(self._crawler)
+            say(self._crawler, FEEDS_CUT.of(count=sum(failed)))
 
     async def close(self) -> None:
         """Close the node, if it was opened."""
