@@ -566,6 +566,7 @@ class FeedFiles:
         self._claims: list[socket.socket] = []
         """Sockets by which other processes see which files this one writes."""
         crawler.signals.connect(self._open, signal=signals.spider_opened)
+        crawler.signals.connect(self.release, signal=signals.spider_closed)
 
     def _open(self) -> None:
         exporter: Any = self._crawler.get_extension(FeedExporter)
@@ -627,6 +628,11 @@ class FeedFiles:
                 )
         else:
             self._claims.append(claim)
+
+    def release(self) -> None:
+        """Let others write the files without a warning."""
+        for claim in self._claims:
+            claim.close()
 
     def flush(self) -> bool:
         """Hand what was written to the system; false if it fails, as on a full disk."""

@@ -150,6 +150,7 @@ def test_items_of_a_feed_to_upload_are_on_disk_before_their_page_is_acked(caplog
     assert feed_files.flush()
     slot, _ = crawler.get_extension(FeedExporter).slots
     assert Path(slot.file.name).read_text() == '{"a": 1}\n'
+    feed_files.release()
 
 
 def test_a_directory_of_files_that_another_node_has_made_is_no_error(
