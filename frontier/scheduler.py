@@ -133,7 +133,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         self._fingerprints = session.fingerprints
         self._modes = SeenModes(session, self._fingerprints)
         self._queue_addresses = session.queue_addresses
-        self._local_requests = LocalRequests(session, self._modes, self._delivered)
+        self._local_requests = LocalRequests(session, self._delivered)
         self._node.parts.add(self._local_requests)
         self._sweeper = asyncio.create_task(self._sweep_on())
         shortens = self._fingerprints.by_url and self._recent is not None
@@ -258,11 +258,12 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
 
     def _test_apart(self, link: Link) -> None:
         """Have *link*, a start request, tested by a mark that only those have."""
-        if self._config.seen_start:
+        repeat = self._session.requests.known(link.request).repeat
+        if self._config.seen_start and not repeat:  # else the first has marked it
             only_mark = Push(TEST, seen_hash(link.fingerprint), "", 0, b"")
             self._node.outbox.put(link.partition, only_mark)
         link.mode = TEST
-        link.fingerprint = self._modes.start_fingerprint(link.request, link.fingerprint)
+        link.fingerprint = self._modes.start.fingerprint(link.fingerprint, repeat)
 
     def _store(self, link: Link) -> None:
         """Have *link* queued in the store; raises as `_item` does."""

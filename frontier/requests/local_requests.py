@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from frontier.errors import NotSerializable
     from frontier.node.delivery import Link
-    from frontier.requests.seen_mode import SeenModes
     from frontier.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -53,14 +52,10 @@ class LocalRequests(Part):
     """
 
     def __init__(
-        self,
-        session: Session,
-        modes: SeenModes,
-        delivered: Mapping[Request, Reservation],
+        self, session: Session, delivered: Mapping[Request, Reservation]
     ) -> None:
         self._session = session
         self._node = session.node
-        self._modes = modes
         self._delivered = delivered
         self._reasons: set[str] = set()
         self._tested = 0
@@ -111,7 +106,7 @@ class LocalRequests(Part):
 
     def _parents(self, request: Request) -> tuple[Delivery, ...]:
         """The deliveries that *request* comes from."""
-        if self._modes.is_start(request):
+        if self._session.requests.known(request).is_start:
             if self._session.start_delivery is None:
                 start = Delivery(name=b"start " + self._session.start_id.encode())
                 start.over = asyncio.Event()

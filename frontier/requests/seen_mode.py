@@ -54,10 +54,10 @@ class SeenModes:
 
     def of(self, request: Request) -> str:
         """The mode of *request*."""
-        if self.is_start(request):
+        known = self._session.requests.known(request)
+        if known.is_start:
             # every node has the seeds, whatever dont_filter says
-            is_apart = self._start_test.is_apart or self._repeat(request)
-            return ONCE if is_apart else TEST
+            return ONCE if self.start.is_apart or known.repeat else TEST
         redirected = request.meta.get("redirect_urls")
         if redirected and (request.dont_filter or self._is_carried_start(request)):
             return MARK
@@ -67,21 +67,11 @@ class SeenModes:
             return MARK
         return TEST
 
-    def start_fingerprint(self, request: Request, fingerprint: bytes) -> bytes:
-        """What *request* is tested by in mode `ONCE`, in place of its *fingerprint*."""
-        return self._start_test.fingerprint(fingerprint, self._repeat(request))
-
     @property
-    def _start_test(self) -> StartTest:
+    def start(self) -> StartTest:
+        """How start requests are tested."""
         session = self._session
         return StartTest(session.start_salt, session.config.seen_start)
-
-    def _repeat(self, request: Request) -> int:
-        return self._session.requests.known(request).repeat
-
-    def is_start(self, request: Request) -> bool:
-        """Whether `Spider.start` made *request*."""
-        return self._session.requests.known(request).is_start
 
     def _is_carried_start(self, request: Request) -> bool:
         """Whether *request* comes from a start request that others may have seen."""

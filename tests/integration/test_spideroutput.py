@@ -46,7 +46,12 @@ class Links(scrapy.Spider):
         witnessed.append(request.url)
 
     async def start(self):
-        yield scrapy.Request(base, self.parse)
+        jars = self.settings.getint("JARS")
+        for n in range(jars):
+            meta = {"cookiejar": n}
+            yield scrapy.Request(base, self.parse, meta=meta, dont_filter=True)
+        if not jars:
+            yield scrapy.Request(base, self.parse)
 
     def links(self, response):
         for link in response.css("a::attr(href)").getall():
@@ -143,6 +148,13 @@ def test_request_dropped_signal_is_sent_for_every_filtered_request(crawl):
     assert len(dropped) == stats["dupefilter/filtered"] > 100
     paths, fetched = ({urlsplit(url).path for url in some} for some in (dropped, pages))
     assert paths - fetched == {"/loop/a"}, "which redirects for ever"
+
+
+def test_start_requests_to_one_url_are_not_counted_as_filtered(crawl, two):
+    stats, _, dropped = crawl("listener", two, JARS=2)
+
+    assert (stats["scheduler/enqueued"], stats["dupefilter/filtered"]) == (3, 2)
+    assert sorted(dropped) == [two, f"{two}b"]
 
 
 def test_a_middleware_of_the_project_sees_every_link(crawl):
