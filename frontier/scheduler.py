@@ -182,33 +182,33 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
     @override
     def enqueue_request(self, request: Request) -> bool:
         """Hand *request* to the cluster; ``False`` if it was seen on this node."""
-        parts, mode = self._node.parts, self._modes.of(request)
-        for mode_of in parts.each(Part.mode):
-            mode = mode_of(request, mode)
-            if not mode:
-                return False
-        key = None
+        mode, key = self._modes.of(request), None
         is_noted = mode != FORCE and (mode != ONCE or self._config.seen_start)
         if self._recent is not None and is_noted:
             key = self._fingerprints.key(request)
             if self._recent.add(key) and mode == TEST:
                 return self._dropped(request)
         link = self._link(request, mode)
-        for is_wanted in parts.each(Part.link):
+        for is_wanted in self._node.parts.each(Part.link):
             if not is_wanted(link):
+                self._forget(key)
                 return False
         if mode == ONCE:
             self._test_apart(link)
         try:
             self._store(link)
         except NotSerializable as error:
-            if self._recent is not None:  # it does not count as seen for good
-                self._recent.discard(key)
+            self._forget(key)
             if not self._local_requests.adopt(link, error):  # the same is here
                 self._request_stats.counts["frontier/seen/set"] += 1
                 self._request_stats.filtered(request)
                 return False
         return True
+
+    def _forget(self, key: Any) -> None:
+        """Count the request of *key*, if any, as not seen here."""
+        if self._recent is not None:
+            self._recent.discard(key)
 
     def drop_seen(self, request: Request) -> bool:
         """Whether the recent tier has *request*, which is then counted as filtered.
@@ -530,9 +530,9 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         counts["frontier/seen/set"] += seen - in_bloom
         counts["frontier/seen/bloom"] += in_bloom
         for push, verdict in zip(pushes, verdicts, strict=True):
-            if verdict == CLAIMED and self._recent is not None and push.tag is not None:
+            if verdict == CLAIMED and push.tag is not None:
                 # It may be new to whoever claimed it, and that may yet come here.
-                self._recent.discard(self._fingerprints.key(push.tag))
+                self._forget(self._fingerprints.key(push.tag))
             if verdict in ARE_SEEN:
                 self._request_stats.filtered(push.tag)
                 self._crawler.signals.send_catch_log(

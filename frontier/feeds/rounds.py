@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from frontier.feeds.model import Site, Sites
-    from frontier.node.delivery import Delivery
+    from frontier.node.delivery import Delivery, Link
     from frontier.node.node import Node
     from frontier.queue.reserve import Reservation
 
@@ -245,16 +245,17 @@ class Rounds(Emitter):
     # What becomes of requests.
 
     @override
-    def mode(self, request: Request, mode: str) -> str:
-        """`MARK` if the place of *request* bypasses the seen test, else *mode*.
+    def link(self, link: Link) -> bool:
+        """Mark *link* as seen if its place bypasses the seen test.
 
-        Also limit how often *request* is redirected, by its place.
+        Also limit how often it is redirected, by its place.
         """
-        place = place_of(request)
-        if place is None:
-            return mode
-        request.meta.setdefault("redirect_ttl", REDIRECTS[place.kind])
-        return MARK if place.bypasses else mode
+        place = place_of(link.request)
+        if place is not None:
+            link.request.meta.setdefault("redirect_ttl", REDIRECTS[place.kind])
+            if place.bypasses:
+                link.mode = MARK
+        return True
 
     def keep(self, request: Request, calls: list[Call]) -> None:
         """Make *calls* once *request* is done with."""

@@ -55,15 +55,11 @@ class Part:
         """Build the part for *node*; called for the parts that settings name."""
         return cls()
 
-    def mode(self, request: Any, mode: str) -> str:  # noqa: ARG002
-        """The mode in which *request*, just made, is to be pushed: *mode*, or another.
-
-        With an empty mode it is not pushed. It may have been seen here already.
-        """
-        return mode
-
     def link(self, link: Link) -> bool:  # noqa: ARG002
-        """Whether to queue *link*, which may be new; the hook may change it."""
+        """Whether to queue *link*, which may be new; the hook may change it.
+
+        If not, it does not count as seen: it may be found again, and be queued then.
+        """
         return True
 
     def start(

@@ -67,16 +67,16 @@ class LeftOut(Part):
             self._traps.change(self._config)
 
     @override
-    def mode(self, request: Request, mode: str) -> str:
-        """*mode*, unless *request* is excluded."""
-        return "" if self.exclusions and self._is_excluded(request.url) else mode
-
-    @override
     def link(self, link: Link) -> bool:
-        """Whether *link* is in no trap; a link without a seen test never is in one."""
+        """Whether *link* is neither excluded nor in a trap.
+
+        A link without a seen test never is in a trap.
+        """
+        request: Request = link.request
+        if self.exclusions and self._is_excluded(request.url):
+            return False
         if not self._traps.are_set or link.mode != TEST:
             return True
-        request: Request = link.request
         if self._session.requests.known(request).is_start:
             return True
         trap = self._traps.catches(request.url, hops_of(request))

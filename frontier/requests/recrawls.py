@@ -149,27 +149,13 @@ class Recrawls(Part):
     # What is about to be queued.
 
     @override
-    def mode(self, request: Request, mode: str) -> str:
-        """The mode of *request*, which would be *mode* without recrawls.
-
-        The target of a redirect is queued even if it was seen, where a start request
-        led to it. If the page is visited again and again, each visit would queue it.
-        """
-        if mode != MARK:
-            return mode
-        origin = self._origin(request)
-        if origin is None or self._is_same(origin, request):
-            return mode
-        is_first = origin.notes[Visit].state is None
-        if is_first and self._session.start_salt:
-            return mode  # others may have seen it: then it would be lost
-        return TEST
-
-    @override
     def link(self, link: Link) -> bool:
         """Have *link* take the place of a visit in progress, if it comes from one.
 
         Else nothing says that it is the only one for its URL: it is fetched once.
+
+        The target of a redirect is queued even if it was seen, where a start request
+        led to it. If the page is visited again and again, each visit would queue it.
         """
         request: Request = link.request
         if link.mode not in {FORCE, MARK}:
@@ -178,6 +164,12 @@ class Recrawls(Part):
         find = self._origin if is_redirect else self._visiting
         origin = find(request)
         is_same = origin and (not is_redirect or self._is_same(origin, request))
+        if origin is not None and is_redirect and not is_same:
+            is_first = origin.notes[Visit].state is None
+            # Others may have seen it: then it would be lost.
+            if not (is_first and self._session.start_salt):
+                link.mode = TEST
+                return True
         if origin is not None and is_same and _may_follow(origin, link):
             visit: Visit = origin.notes[Visit]
             packed = None if visit.state is None else visit.state.packed()

@@ -43,3 +43,22 @@ def test_trap_limits_are_logged_with_an_example_and_counted(cluster):
         in text
     )
     assert "FRONTIER_TRAP_URL_LENGTH = 2083 are left out" in text
+
+
+def test_a_link_with_too_many_hops_is_followed_where_it_has_fewer(cluster):
+    first = ["/late", *(f"/l/{n}" for n in range(40)), "/a"]
+    pages = {"/": page(*first), **dict.fromkeys(first, page())}
+    for path, link in (("/a", "/x"), ("/x", "/target"), ("/late", "/target")):
+        pages[path] = page(link)
+    site = RawSite(pages)
+    cluster.start(
+        "node-1",
+        *("-a", f"seeds={site.url('/')}"),
+        ROBOTSTXT_OBEY="False",
+        FRONTIER_TRAP_HOPS=2,
+        FRONTIER_ORDER="dfs",
+        CONCURRENT_REQUESTS_PER_DOMAIN=1,
+    )
+
+    cluster.finish()
+    assert site.times["/x"] < site.times["/late"] < site.times["/target"]
