@@ -205,9 +205,10 @@ async def test_new_lease_holder_keeps_host_backoffs_and_delays(
     holder, node_of, db, crawl
 ):
     """For the delay that another has to keep, and for what they have done to it."""
-    a = await holder(HOST, OTHER, REST[0], count=3)
+    a = await holder(HOST, OTHER, REST[0], count=3, host_max_pages=9)
     lease = a.leases.current(0)
     for reservation in await taken_of(a):
+        a.hosts.add(reservation, 1, 100)
         if reservation.queue == f"0:{OTHER}":
             a.inbox.sent(reservation, 300.0)
     refuse(a, asked=3_000.0)
@@ -215,36 +216,15 @@ async def test_new_lease_holder_keeps_host_backoffs_and_delays(
     await a.inbox.put_back([*a.inbox.open.values()])
     a.leases.forget(lease)
 
-    b = node_of("b")
+    b = node_of("b", host_max_pages=9)
     db("DEL", crawl.partition(0).lease)
     await take(b)
+    assert b.hosts.most(OTHER) == 6
     while await b.inbox.fill():
         pass
     assert hosts_of(b.inbox.open.values()) == [REST[0]] * 3
     assert 2_700 < b.hosts.left(HOST) < 3_310
     assert 60 < b.hosts.turn(OTHER) - time.monotonic() < 301
-
-
-async def test_a_failure_in_a_back_off_that_the_former_holder_noted_makes_it_longer(
-    holder, node_of, until, db, crawl
-):
-    """Of what no queue has, such as media: what the store knows of the host stays."""
-    a = await holder(HOST, host_max_pages=10)
-    for reservation in await taken(a, until, 3):
-        a.hosts.add(reservation, 1, 100)
-    refuse(a)
-    await a.hosts.leaving()
-    a.leases.forget(a.leases.current(0))
-
-    b = node_of("b", host_max_pages=10)
-    db("DEL", crawl.partition(0).lease)
-    await take(b)
-    refuse(b, asked=3_000.0)
-    await b.hosts.leaving()
-
-    record = read(db("HGET", crawl.partition(0).hosts, HOST))
-    assert (record.pages, record.size, record.failures) == (3, 300, 1)
-    assert 2_700 < b.hosts.left(HOST) < 3_310
 
 
 async def taken_of(node):
