@@ -263,18 +263,7 @@ async def test_a_host_that_wants_to_be_left_alone_is_though_it_answers(
     assert bool(node.hosts) is not ends
 
 
-async def test_a_host_that_is_to_be_asked_at_once_has_no_record(holder, db, crawl):
-    node, key = await holder(HOST), crawl.partition(0).hosts
-    refuse(node)
-    await node.hosts.leaving()
-    assert [*failed(db("HGETALL", key))] == [HOST]
-    node.hosts.retry(HOST)
-    await node.hosts.leaving()
-
-    assert failed(db("HGETALL", key)) == {}
-
-
-async def test_expired_host_records_are_removed(holder, db, crawl):
+async def test_records_that_expired_or_were_forgiven_are_removed(holder, db, crawl):
     node = await holder(HOST, OTHER, REST[0], count=3)
     for reservation in await taken_of(node):
         node.inbox.sent(reservation, 0.01)
@@ -289,7 +278,7 @@ async def test_expired_host_records_are_removed(holder, db, crawl):
     await node.hosts.leaving()
     assert [*failed(db("HGETALL", key))] == [HOST]
     assert db("HLEN", key) == 1
-    node.hosts.answered(HOST, time.monotonic() + 6_000)
+    node.hosts.retry(HOST)
     node.hosts._prune(time.monotonic() + 600)
     await node.hosts.leaving()
     assert not db("EXISTS", key)
