@@ -42,21 +42,7 @@ def test_a_second_demo_reports_mostly_revisits(frontier, shown, tmp_path):
     assert all(node["figures"]["pages"] for node in seen["nodes"])
     assert len(seen["warcs"]["files"]) == 2
 
-    rows = frontier("crawl", "list").stdout.splitlines()
-    assert [row.split()[-1] for row in rows] == ["nodes", "-", "-"]
-    listed = shown("crawl", "list")
-    assert [crawl["crawl_id"] for crawl in listed["crawls"]] == ["demo-2", "demo-1"]
-    nodes = shown("crawl", "status", "--nodes", "--crawl", "demo-1")
-    assert [node["state"] for node in nodes["nodes"]] == ["left", "left"]
     assert not server_in(tmp_path / ".frontier").running
-
-    unknown = frontier("crawl", "status", "--crawl", "nope")
-    assert unknown.returncode == 4
-    assert unknown.stderr == "frontier: there is no crawl nope in namespace frontier\n"
-    assert (
-        "Crawl demo-1, spider site"
-        in frontier("crawl", "status", "--crawl", "demo-1").stdout
-    )
 
 
 def test_a_site_that_cannot_be_is_refused(frontier):

@@ -6,7 +6,7 @@ from frontier.node.borrow import ASK, GRACE, MAX_ASKED, SLICE
 from frontier.node.delivery import Delivery
 from frontier.queue.due import Again
 from frontier.queue.push import CLAIM, Push
-from frontier.queue.reserve import Ran, ended_call, list_reserved, read_reserved
+from frontier.queue.reserve import list_reserved, read_reserved
 from frontier.urls.fingerprint import seen_hash
 from tests.node.conftest import settle
 
@@ -241,31 +241,6 @@ async def test_kept_reservation_is_requeued_only_once_its_keeper_is_gone(
     a.reclaim.doubt([a.leases.held[of_b]])
     again = await until(a.inbox.take, "the page once more")
     assert again.item == b"0page", "that was no delivery"
-
-
-@pytest.mark.parametrize("kills", [1, 3])
-async def test_callback_that_ended_its_keeper_counts_as_a_delivery(
-    pair, until, new_push, kills, db, crawl
-):
-    a, _ = await pair()
-    partition, process = own(a)[0], "dead/x"
-    root = await root_of(a, partition, until, new_push)
-    reservation = root.reservation
-    for kill in range(kills):
-        value = b"%d %s/1\n0:p.example\n%dpage"
-        value %= (reservation.lease.token, process.encode(), kill)
-        keys = crawl.partition(partition)
-        db("HSET", keys.reserved, reservation.id, value)
-        place = (partition, reservation.lease.token, reservation.id)
-        await a.store.call(ended_call(crawl, process, Ran(*place)))
-        a.inbox._drop(reservation)
-        a.leases.is_gone = lambda holder: holder == "dead/x/1"
-        a.reclaim.doubt([a.leases.held[partition]])
-        await a.reclaim.settle()
-        if kill < 2:
-            reservation = await until(a.inbox.take, "the page once more")
-            assert reservation.item == b"%dpage" % (kill + 1)
-    assert (await a.scan(partition)).dead == (kills == 3)
 
 
 async def test_a_delivery_that_is_fetched_again_ends_under_a_borrowed_lease(

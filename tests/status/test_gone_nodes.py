@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 import time
 
 import pytest
@@ -17,6 +16,7 @@ from frontier.status.snapshot import snapshot
 from frontier.status.validate import MAX_JSON
 from frontier.store.keys import CrawlKeys
 from frontier.store.outage_retry import OutageRetry
+from tests.dashboard.sample_data import report
 from tests.harness.crawls import node_of
 
 pytestmark = pytest.mark.store
@@ -41,36 +41,11 @@ def look(blocking, keys):
 
 
 def a_report(number, **more):
-    dice = random.Random(number)
-    draw = dice.randrange
-    return {
-        "opened": 1000.0 + number,
-        "seconds": float(draw(1, 5000)),
-        "pages": draw(1000),
-        "requests": draw(1000),
-        "bytes": draw(10**12),
-        "new": draw(100),
-        "reclaimed": draw(5),
-        "partitions": draw(9),
-        "seen": {"recent": draw(9), "bloom": draw(9), "set": draw(9)},
-        "archive": {"originals": draw(99), "revisits": draw(99), "lookup_us": draw(99)},
-        "traps": {"FRONTIER_TRAP_HOPS": draw(9)},
-        "statuses": {"200": draw(99), str(draw(400, 500)): 1},
-        "memory_bytes": draw(10**9),
-        "in_flight": draw(16),
-        "inbox": draw(100),
-        "lag_ms": draw(100),
-        "lately": {"pages": draw(100) / 4},
-        "lately_seconds": 60.0,
-        "machine": "m",
-        "pid": draw(1, 10**5),
-        "cpu_seconds": draw(100) / 4,
-        "error_kinds": {"dns": draw(5), "tls": draw(5)},
-        "host_errors": {f"h{draw(9)}": {"dns": draw(1, 5)} for _ in range(3)},
-        "host_seconds": {f"h{draw(9)}": [draw(1, 5), draw(40) / 8]},
-        "left": True,
-        **more,
-    }
+    """What a node that has left said of itself."""
+    host = f"h{number % 9}"  # more hosts than are kept would be another sum
+    facts = {"host_errors": {host: {"dns": 2}}, "host_seconds": {host: [4, 2.5]}}
+    facts |= {"opened": 1000.0 + number, "left": True}
+    return report(number, **facts | more)
 
 
 async def fold_all(gone):

@@ -203,30 +203,12 @@ NOW = {
 }
 
 
-def test_total_pace_adds_up_member_nodes_and_skips_invalid_figures(
-    crawl, create, join, look, db
-):
-    pace = {"lately": {"pages": 1.5}, "lately_seconds": 60.0}
-    wrong = {"lately": {"pages": -9}, "lately_seconds": "x"}
-    create(crawl)
-    join(crawl, "a", {**REPORT, **pace})
-    join(crawl, "b", {**REPORT, **pace, "lately": {"pages": 3.0}})
-    join(crawl, "c", {**REPORT, **wrong})
-    db("HSET", crawl.reports, "gone", json.dumps({**REPORT, **pace, "left": True}))
-
-    seen = look(crawl)
-
-    figures = {node.node_id: node.figures for node in seen.nodes}
-    assert figures["a"].lately.pages == 1.5
-    assert figures["c"].lately == Pace()
-    assert (seen.totals.lately.pages, seen.totals.lately_seconds) == (4.5, 60.0)
-
-
 def test_current_totals_add_up_member_nodes_only(crawl, create, join, look, db):
     create(crawl)
-    join(crawl, "a", {**REPORT, **NOW})
-    join(crawl, "b", {**REPORT, **NOW, "host_seconds": {"a": [3, 3.0]}}, ago=60)
-    db("HSET", crawl.reports, "gone", json.dumps({**REPORT, **NOW, "left": True}))
+    node = {**REPORT, **NOW, "lately": {"pages": 1.5}, "lately_seconds": 60.0}
+    join(crawl, "a", node)
+    join(crawl, "b", {**node, "host_seconds": {"a": [3, 3.0]}}, ago=60)
+    db("HSET", crawl.reports, "gone", json.dumps({**node, "left": True}))
 
     seen = look(crawl)
 
@@ -237,6 +219,8 @@ def test_current_totals_add_up_member_nodes_only(crawl, create, join, look, db):
         "host_seconds": {"a": HostSeconds(2, 3.0), "b": HostSeconds(1, 9.5)},
     }
     totals = seen.totals
+    assert (figures.lately.pages, totals.lately.pages) == (1.5, 3.0)
+    assert totals.lately_seconds == 60.0
     assert (totals.memory_bytes, totals.in_flight, totals.inbox) == (2_000, 6, 14)
     assert (totals.memory_limit_bytes, totals.lag_ms, totals.pid) == (0, 0, 0)
     assert totals.cpu_seconds == 4.5
@@ -257,6 +241,8 @@ def test_invalid_figures_of_a_node_report_are_sanitised(crawl, create, join, loo
         "machine": "m\x1b" + "x" * 5000,
         "metrics_port": 70_000,
         "metrics_host": "a b",
+        "lately": {"pages": -9},
+        "lately_seconds": "x",
         "holds": "0-41;77",
         "error_kinds": {"dns": 1e400, "made up": 7, "tls": True},
         "host_errors": {"h\x1b": {"dns": 3, "x": 1}, "a": 3, "b": {"x": 1}},
@@ -269,7 +255,7 @@ def test_invalid_figures_of_a_node_report_are_sanitised(crawl, create, join, loo
     a, b = (node.figures for node in look(crawl).nodes)
 
     assert (a.memory_bytes, a.cpu_seconds, a.metrics_port) == (0, 0.0, 0)
-    assert a.metrics_host == ""
+    assert (a.metrics_host, a.lately) == ("", Pace())
     assert (a.holds, len(a.machine)) == ("", 255)
     assert a.error_kinds == {"dns": 0, "tls": 0}
     assert a.host_errors == {"h\ufffd": {"dns": 3}}
