@@ -56,7 +56,7 @@ async def test_nodes_that_come_at_once_are_in_one_crawl_of_their_store(machine):
     assert len(set(found)) == 2  # of each store all nodes are in the same
 
 
-async def test_a_name_that_was_given_is_refused_and_not_changed(machine, db):
+async def test_a_name_that_was_given_is_refused_and_not_changed(machine):
     await machine("a", "mine")
 
     with pytest.raises(ConfigurationError, match="has a crawl mine already"):

@@ -125,7 +125,7 @@ async def test_no_token_is_given_twice_if_the_clock_is_set_back_and_the_last_is_
     assert (await b.take()).token != lease.token
 
 
-async def test_lease_of_a_dead_node_is_taken_over(join, silence, clock):
+async def test_lease_of_a_dead_node_is_taken_over(join, silence):
     a, b = await join("a"), await join("b")
     lease = await a.take()
     assert await b.leases.acquire([7]) == []
@@ -142,7 +142,7 @@ async def test_lease_of_a_dead_node_is_taken_over(join, silence, clock):
     assert a.leases.held == {}
 
 
-async def test_lease_of_a_holder_never_met_is_left_for_one_ttl(join, silence, clock):
+async def test_lease_of_a_holder_never_met_is_left_for_one_ttl(join, clock):
     a = await join("a")
     await a.take()
     await a.place.leave({})
@@ -229,7 +229,7 @@ async def test_a_node_counts_on_its_leases_from_before_its_last_heartbeat(
     assert a.place.name != name
 
 
-async def test_heartbeat_of_another_process_keeps_the_lease_covered(store, join, clock):
+async def test_heartbeat_of_another_process_keeps_the_lease_covered(join, clock):
     a = await join("a")
     lease = await a.take()
     sent, *_ = a.place.said

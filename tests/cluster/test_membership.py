@@ -247,9 +247,7 @@ async def test_membership_change_is_logged_once_and_heartbeats_are_not(
     ]
 
 
-async def test_a_node_that_is_removed_is_noted_as_removed(
-    met, db, crawl, logged, blocking
-):
+async def test_a_node_that_is_removed_is_noted_as_removed(met, crawl, logged, blocking):
     a, b = await met("ab")
 
     remove(blocking(), crawl, "b", partitions=1, force=True)
@@ -283,7 +281,7 @@ async def test_the_log_has_the_times_of_the_server_and_the_last_500(join, db, cr
 
 
 async def test_garbage_on_the_map_goes_and_the_log_does_not_have_it(
-    join, silence, db, crawl, logged
+    join, db, crawl, logged
 ):
     db("HSET", crawl.nodes, "\x1b[2J", "1 1 0 p", "x" * 200, "7", "good", "garbage")
     await beat(join("a"))

@@ -360,7 +360,7 @@ def test_the_status_shows_rounds_and_what_is_not_committed(index):
     assert index.counts() == {"totalUrls": 2}
 
 
-def test_an_operator_commits_a_round_now(index, unique):
+def test_an_operator_commits_a_round_now(index):
     node = entered(index, "site-1", every_s=3600)
     add(node, [1])
     round_now(index, "site-1")

@@ -329,7 +329,7 @@ def test_scrapy_inline_requests(project):
     assert "fetched by this process alone: its callback functools.partial" in logs
 
 
-def test_files_pipeline(project, site):
+def test_files_pipeline(project):
     """Files of items are fetched by the node that scraped the item, and archived."""
     project.settings("""
         ITEM_PIPELINES = {"scrapy.pipelines.files.FilesPipeline": 1}

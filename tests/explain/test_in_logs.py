@@ -112,7 +112,7 @@ def test_invalid_log_lines_are_counted_and_missing_files_reported(tmp_path, log)
 
 
 @pytest.mark.parametrize("cut", [0, 40])
-def test_a_compressed_log_is_read_and_one_that_is_cut_is_named(log, tmp_path, cut):
+def test_a_compressed_log_is_read_and_one_that_is_cut_is_named(log, cut):
     (path,) = log(*[("http://b.example/", 404, None)] * 500, (URL, 200, None))
     packed = path.with_name(f"{path.name}.gz")
     whole = gzip.compress(path.read_bytes())

@@ -41,9 +41,7 @@ def test_an_original_whose_file_is_not_what_it_was(before, planned, change):
 
 
 @pytest.mark.parametrize("change", ["time", "first", "last", "size"])
-def test_a_file_that_is_another_than_its_manifest_says(
-    before, planned, tmp_path, change
-):
+def test_a_file_that_is_another_than_its_manifest_says(before, planned, change):
     path = before / "two.warc.gz"
     data = bytearray(path.read_bytes())
     stat = path.stat()

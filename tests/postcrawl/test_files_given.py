@@ -30,7 +30,7 @@ def test_output_below_the_input_is_not_read_by_the_next_run(before, command):
     assert not list(out.rglob("out"))
 
 
-def test_input_below_the_output_directory_is_read(before, tmp_path):
+def test_input_below_the_output_directory_is_read(before):
     """Files of a directory above which they are written: nothing is left out."""
     inner = before / "inner"
     inner.mkdir()

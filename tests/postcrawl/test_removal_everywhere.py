@@ -41,7 +41,7 @@ def package(before, tmp_path):
     return files
 
 
-def test_a_capture_leaves_a_wacz_and_its_index_and_pages(package, before, tmp_path):
+def test_a_capture_leaves_a_wacz_and_its_index_and_pages(package, tmp_path):
     was = inside(package / "one.wacz")
     assert TARGET.encode() in was["pages/pages.jsonl"]
 
@@ -162,7 +162,7 @@ def words(index, before):
 
 
 def test_the_index_leads_to_another_crawl_that_has_the_payload(
-    collection, before_files, tmp_path
+    collection, before_files
 ):
     index = collection
     assert index.hash(index.keys.alldupes)[key(PAGE)] == "crawl-1"

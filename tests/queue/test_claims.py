@@ -28,7 +28,7 @@ def test_a_url_is_new_to_its_owner_and_claimed_to_all_others(client, db, keys, s
 
 
 @pytest.mark.parametrize("shape", TESTED)
-def test_a_url_without_an_owner_goes_to_the_first_that_finds_it(client, db, shape):
+def test_a_url_without_an_owner_goes_to_the_first_that_finds_it(client, shape):
     node, nobody = client(shape), claim(owner=0)
 
     assert node.push([nobody, nobody, plain(), plain(), nobody]).verdicts == "nnncc"
@@ -48,7 +48,7 @@ def test_a_url_that_was_seen_is_claimed_by_nobody(client, db, keys, shape):
 
 
 @pytest.mark.parametrize("shape", TESTED)
-def test_claims_make_no_difference_to_others(client, db, keys, shape):
+def test_claims_make_no_difference_to_others(client, shape):
     node = client(shape)
     node.push([claim()])
     other = b"https://a.example/other"

@@ -146,7 +146,7 @@ def test_only_a_new_earliest_due_time_is_reported(client, due_push, server_ms):
 
 
 def test_a_node_whose_clock_is_behind_has_nothing_be_ready_early(
-    client, grant, due_push, server_ms, keys
+    client, due_push, server_ms, keys
 ):
     node = client()
     from frontier.queue.push import push_plan
@@ -211,7 +211,7 @@ def test_put_again_acks_the_reservation_and_queues_its_item_once(
     assert node.ack(lease, three) == 1
 
 
-def test_a_stale_token_neither_moves_nor_puts_again(client, grant, due_push, db, keys):
+def test_a_stale_token_neither_moves_nor_puts_again(client, grant, db, keys):
     node, old = client(), grant()
     node.push_urls([b"1"])
     (one,) = node.reserve(old)

@@ -226,9 +226,6 @@ def test_a_request_has_a_largest_size():
     encode({"url": "u", "body": bytes(MAX_BYTES - 100)})
 
 
-GOOD = encode({"url": "http://a.example/", "meta": {"when": dt.date(2026, 1, 1)}})
-
-
 def nested(depth):
     value = ()
     for _ in range(depth):

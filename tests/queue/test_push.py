@@ -173,7 +173,7 @@ def test_many_nodes_that_know_an_old_count_do_not_fill_a_bucket(client, db, keys
     assert encodings(db, keys, nodes[-1].layout) == {b"intset"}
 
 
-def test_many_nodes_that_know_an_old_count_do_not_fill_a_generation(client, new_push):
+def test_many_nodes_that_know_an_old_count_do_not_fill_a_generation(client):
     first, *others = [client("bloom") for _ in range(8)]
     first.push_urls(some(300))
     for node in others:

@@ -20,7 +20,6 @@ from frontier.warc.cdxj_sidecar import Listing
 from tests.harness import commands
 
 SCRIPTS = Path(sys.executable).parent
-ROOT = Path(__file__).parents[2]
 PAGES = [b"<title>One &amp; two</title>", b"<p>two</p>", b"<p>three</p>"]
 
 

@@ -179,9 +179,7 @@ def test_outlinks_are_written_once_whatever_the_disk_does(
     assert batches.counters.written_bytes == (tmp_path / NAME).stat().st_size
 
 
-def test_failed_sync_does_not_rewrite_a_closed_file(
-    new_writer, new_batches, index, fsyncs, tmp_path
-):
+def test_failed_sync_does_not_rewrite_a_closed_file(new_writer, new_batches, tmp_path):
     # Given two exchanges in two files, and a disk that fails when the second syncs
     writer = new_writer(max_bytes=1)
     real = writer.sync

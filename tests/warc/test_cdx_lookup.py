@@ -277,9 +277,7 @@ def test_an_answer_that_comes_too_slowly_is_none(api, cdx, monkeypatch, late, fo
     assert len(cdx().lookup([wanted()])) == found
 
 
-def test_a_server_is_asked_again_after_a_pause_that_grows(
-    api, cdx, caplog, monkeypatch
-):
+def test_a_server_is_asked_again_after_a_pause_that_grows(api, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
     now = [0.0]
     clock = SimpleNamespace(monotonic=lambda: now[0])

@@ -2,7 +2,6 @@ import logging
 import queue
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ from frontier.warc.writer_thread import BATCH_SIZE, ArchiveThread
 from tests.warc.judges import assert_sound, read_warcio
 from tests.warc.samples import DictIndex, an_exchange, names
 
-ROOT = Path(__file__).parents[2]
 NAME = "crawl-20260101000000123-00000-node.warc.gz"
 DIGEST = digest_of(an_exchange().response_body)
 SOON = 120  # seconds; how long a test waits for what happens at once
