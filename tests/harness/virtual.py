@@ -20,6 +20,7 @@ import itertools
 import logging
 import os
 import random
+import re
 import secrets
 import socket
 import subprocess
@@ -92,6 +93,9 @@ PLAIN = frozenset(
     ("EXISTS", "GET", "HGET", "HGETALL", "HLEN", "INFO", "LLEN", "LPOP", "LRANGE")
 )
 """Commands that no TTL matters to, nor changes by."""
+ENDS = re.compile("EXPIRE|'[EP]X'")
+ENDING = frozenset(("EXPIRE", "PEXPIRE", "EX", "PX"))
+"""What gives a key a TTL: in a script's source, and as a word of a command."""
 
 
 class Server:
@@ -123,8 +127,10 @@ class Server:
         }
         """Replies that are the same each time; what *INFO* says is of the moment."""
         self._stop = load(_STOP)
-        self._ends = {}
-        """When keys end, in ms."""
+        self._timed = {s.sha for s in lua.SCRIPTS.values() if ENDS.search(s.source)}
+        """Scripts that give keys an end by themselves."""
+        self._ends, self._empty = {}, set()
+        """When keys end, in ms; lists that had nothing when they were read last."""
         self.run, self.ahead = 0, 0.0
         """How often it was started; by how many seconds its clock was stepped."""
         self.owners = []
@@ -144,7 +150,7 @@ class Server:
     def clear(self):
         """Begin a trial."""
         self._client.flushall()
-        self._ends = {}
+        self._ends, self._empty = {}, set()
         self.run += 1
         self.ahead = 0.0
         self.owners, self.dead = [], set()
@@ -166,6 +172,7 @@ class Server:
         self.run += 1
 
     def _restore(self, gone, snapshot):
+        self._empty = set()
         pipeline = self._client.pipeline(transaction=True)
         for key in gone:
             pipeline.delete(key)
@@ -220,27 +227,33 @@ class Server:
 
     def execute(self, commands):
         """The replies to *commands*, errors among them."""
-        seconds, micros = self._time()
-        known = {**self._known, ("TIME",): (seconds, micros)}
+        known, (first, *others) = self._known, commands
+        looks = first[0] == "LPOP" and not others  # as nodes do all the time
+        if looks and first[1].encode() in self._empty:
+            return [None]
+        known["TIME",] = self._time()
         asked = [command for command in commands if command not in known]
-        replies = self._run(asked, seconds, micros) if asked else []
-        found = iter(replies)
+        found = iter(self._run(asked, *known["TIME",]) if asked else ())
         replies = [known[c] if c in known else next(found) for c in commands]
-        if commands[0][0] == "INFO":
-            self._known[commands[0]] = replies[0]
+        if first[0] == "INFO":
+            known[first] = replies[0]
+        elif looks and replies[0] is None:
+            self._empty.add(first[1].encode())
         return replies
 
     def _run(self, commands, seconds, micros):
         now = seconds * 1000 + micros // 1000
-        before = [("HSET", "sim", "s", seconds, "us", micros)]
-        for key in [key for key, end in self._ends.items() if end <= now]:
+        before, ends = [("HSET", "sim", "s", seconds, "us", micros)], self._ends
+        for key in [key for key, end in ends.items() if end <= now]:
             before.append(("DEL", key))
-            del self._ends[key]
+            del ends[key]
         keys = {k for c in commands if c[0] not in PLAIN for k in named(c)}
+        self._empty -= keys
+        if not any(c[1] in self._timed or not ENDING.isdisjoint(c) for c in commands):
+            keys &= ends.keys()
         after = []
         if keys:
             keys = sorted(keys)
-            ends = self._ends
             before.insert(0, ("MULTI",))
             before += [("PEXPIRE", k, ends[k] - now) for k in keys if k in ends]
             after = [("EVALSHA", self._stop, len(keys), *keys), ("EXEC",)]
@@ -249,9 +262,9 @@ class Server:
             *_, replies = replies
             *replies, left = replies[len(before) - 1 :]
             for key, milliseconds in zip(keys, left, strict=True):
-                self._ends.pop(key, None)
+                ends.pop(key, None)
                 if milliseconds >= 0:
-                    self._ends[key] = now + milliseconds
+                    ends[key] = now + milliseconds
         read = self._client.response_callbacks
         return [
             read[c[0]](reply)
