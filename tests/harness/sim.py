@@ -67,7 +67,7 @@ from tests.harness.virtual import (
 # Time is virtual from here on.
 from frontier.cluster import ring
 from frontier.errors import ConfigurationError
-from frontier.node import end_of_crawl, inbox, node as nodes
+from frontier.node import borrow, end_of_crawl, inbox, node as nodes
 from frontier.node.context import Features, Owner, happens
 from frontier.node.delivery import Delivery
 from frontier.node.ends import ORDERS, UNDONE
@@ -130,8 +130,8 @@ LATE = 4.0
 """Seconds by which a call may run late, beyond its time-out."""
 
 nodes.Store = SimStore
-inbox.POLL = 0.5  # else most of a trial would be looks for hints
-end_of_crawl.LOOK = 0.25  # and most turns of the loop looks whether it is over
+inbox.POLL = 1.0  # else most of a trial would be looks for hints
+end_of_crawl.LOOK = borrow.INTERVAL = 0.5  # and most turns of the loop idle looks
 ring._owners = lru_cache(ring._owners)  # each trial has the same nodes
 ProcessStats.run = SimStore.pulse  # what a real process takes is of no seed
 ProcessStats.report = lambda self, held: {}
@@ -178,10 +178,10 @@ class Site:
     """A graph of pages on a few hosts, and the log of who asked for them."""
 
     def __init__(self, draw):
-        hosts, count = draw.randint(2, 6), draw.randint(10, 60)
+        hosts, count = draw.randint(2, 6), draw.randint(6, 32)
         self.hosts = [draw.randrange(hosts) for _ in range(count)]
         self.links = [
-            [draw.randrange(count) for _ in range(draw.randint(0, 4))]
+            [draw.randrange(count) for _ in range(draw.randint(1, 4))]
             for _ in range(count)
         ]
         for page in range(1, count):  # each is led to by one before it
@@ -435,7 +435,7 @@ class Engine(Owner):
 
     async def _crawl(self):
         while True:
-            await happens(self._ready, 0.2)
+            await happens(self._ready, 0.5)
             self._ready.clear()
             self._see_ends()
             if self.finished or self.drained or self.failures:
@@ -651,7 +651,7 @@ class Trial:
             loop.create_task(
                 self._break(draw.uniform(0.2, FAULTS), draw.uniform(least, 1.0))
             )
-            for _ in range(draw.randint(0, 4))
+            for _ in range(draw.randint(1, 4))
         ]
         for task in breaking:
             await task
