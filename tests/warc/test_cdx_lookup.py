@@ -91,6 +91,18 @@ def wanted(url=URL, digest=SHA1, started=NOON):
 EXPECTED = (URL, DATED, "")
 
 
+def test_a_server_is_asked_through_the_proxy_of_the_environment(api, cdx, monkeypatch):
+    proxy = api.address.removesuffix("/coll/cdx").replace("//", "//who:p%40ss@")
+    monkeypatch.setenv("http_proxy", proxy)
+    api.answer = ndjson()
+
+    assert list(cdx("http://far.example/cdx").lookup([wanted()])) == [wanted()]
+    path, headers = api.asked[0]
+    assert path.startswith("http://far.example/cdx?")
+    basic = base64.b64encode(b"who:p@ss").decode()
+    assert headers["proxy-authorization"] == f"Basic {basic}"
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -28,7 +28,10 @@ def write(writer):
 
 @pytest.fixture
 def history(blocking, unique):
-    return lambda crawl_id: History(blocking(), unique, crawl_id, lambda: crawl_id)
+    def history(crawl_id, round_id=None):
+        return History(blocking(), unique, crawl_id, lambda: round_id or crawl_id)
+
+    return history
 
 
 def test_an_entry_is_for_its_crawl_until_that_is_committed(
@@ -43,6 +46,17 @@ def test_an_entry_is_for_its_crawl_until_that_is_committed(
     found = history("other").lookup(past.url)
     assert (found, found.original.minted) == (past, True)
     assert history("other").lookup(past.url + "x") is None
+
+
+def test_an_entry_counts_as_soon_as_its_round_is_committed(
+    history, write, db, keys_of, unique
+):
+    past, keys = write(an_exchange(response_head=HEAD)), keys_of(unique)
+    history("crawl", "crawl~2").add([past])
+    db("SADD", keys.committed, "crawl")
+    for last, found in ((1, None), (2, past)):
+        db("HSET", keys.commit_rounds("crawl"), "committed", last)
+        assert history("other").lookup(past.url) == found
 
 
 def test_only_a_get_with_a_validator_is_remembered(write):
