@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import random
 import shutil
 
@@ -410,3 +411,17 @@ def test_a_header_cannot_bring_another(new_warc, tmp_path):
     (reason,) = done["records_left"]
     assert "a header has a line break in it" in reason
     assert done["replaced"] == 0
+
+
+def test_written_files_have_the_mode_of_frontier_file_mode(
+    before, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FRONTIER_FILE_MODE", "0600")
+    umask = os.umask(0)
+    try:
+        run("dedupe", before, "-o", tmp_path / "after")
+    finally:
+        os.umask(umask)
+
+    files = [path for path in (tmp_path / "after").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
