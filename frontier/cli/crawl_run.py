@@ -129,7 +129,7 @@ class Outcome:
     @property
     def too_late(self) -> bool:
         """Whether the crawl of the nodes' run had ended before they came."""
-        news = self.nodes.news
+        news = self.nodes.news.values()
         return self.watched is None and any(n.endswith(NOTHING_TO_DO) for n in news)
 
 

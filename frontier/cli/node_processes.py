@@ -122,6 +122,11 @@ def _recorded(line: str) -> tuple[str, str, str] | None:
     return None if record is None else (record[1], record[2], "")
 
 
+def _kind(line: str) -> str:
+    """What is the same in a warning that is repeated, with another number or advice."""
+    return re.sub(r"\d+", "", line.partition(";")[0])
+
+
 class NodeProcesses:
     """The nodes that one command has started.
 
@@ -143,8 +148,8 @@ class NodeProcesses:
         self._killed: list[str] = []
         self._complained: set[str] = set()
         """Nodes reported as failed."""
-        self.news: dict[str, None] = {}
-        """Warnings and errors of nodes, which were shown."""
+        self.news: dict[str, str] = {}
+        """Warnings and errors of nodes by their `_kind`, the first of each."""
 
     @property
     def interrupted(self) -> bool:
@@ -223,12 +228,13 @@ class NodeProcesses:
                 self._say(STOPPING[self._told])
 
     def _pass_on(self) -> None:
-        """Show what nodes warn of, each warning once, whichever node has it first."""
+        """Show what nodes warn of, each kind once, whichever node has it first."""
         for node in self.every:
             for line in node.news():
-                if line in self.news:
+                kind = _kind(line)
+                if kind in self.news:
                     continue
-                self.news[line] = None
+                self.news[kind] = line
                 if len(self.news) <= MOST_NEWS:
                     self._complain(f"{node.node_id}: {line}")
                 elif len(self.news) == MOST_NEWS + 1:
@@ -250,7 +256,7 @@ class NodeProcesses:
             how = f"exit code {code}" if code > 0 else f"signal {-code}"
             self._complain(f"{node.node_id} failed with {how}; its log is {node.log}")
             last = node.last_words()
-            if last and not any(line.endswith(last) for line in self.news):
+            if last and not any(n.endswith(last) for n in self.news.values()):
                 self._say(f"  {last}")
 
     def signal(self, number: int) -> None:

@@ -143,7 +143,7 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(
 
 
 def test_a_run_says_at_once_that_its_nodes_wait_for_the_store_and_once_why(frontier):
-    server = ("--redis-url", "redis://127.0.0.1:1", "-s", "FRONTIER_STORE_WAIT=0")
+    server = ("--redis-url", "redis://127.0.0.1:1", "-s", "FRONTIER_STORE_WAIT=6")
     done = frontier("crawl", "run", "--seeds", "http://h/", "--nodes", "2", *server)
 
     assert done.returncode == 3
