@@ -26,8 +26,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
 from functools import partial
-from pathlib import Path, PurePosixPath, PureWindowsPath
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -187,7 +186,7 @@ class Codec:
     def _pack_plain(self, value: Any, depth: int) -> Any:
         """*value*, or its extension if msgpack, which asks once, cannot pack it."""
         is_large = type(value) is int and not -(2**63) <= value < 2**64
-        if is_large or type(value) in (complex, Decimal):
+        if is_large or type(value) is Decimal:
             return self._pack_other(value, depth=depth)
         return value
 
@@ -305,9 +304,9 @@ _FACTORIES: dict[str, Any] = {
     **{kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)},
 }
 _TUPLE, _SET, _FROZENSET, _DATETIME, _DATE, _DECIMAL = range(1, 7)
-_ORDERED, _DEFAULTDICT, _COUNTER, _DEQUE, _PROXY = range(8, 13)
-_TIME, _TIMEDELTA, _COMPLEX, _BIG, _UUID, _NAMED_CLASS = range(13, 19)
-_PATH, _POSIX_PATH, _WINDOWS_PATH = range(19, 22)
+_ORDERED, _DEFAULTDICT, _COUNTER, _DEQUE = range(8, 12)
+_TIME, _TIMEDELTA = 13, 14
+_BIG, _UUID, _NAMED_CLASS, _PATH = range(16, 20)
 _PACKERS: dict[type, tuple[int, Callable[[Any], Any]]] = {
     tuple: (_TUPLE, list),
     set: (_SET, list),
@@ -318,16 +317,12 @@ _PACKERS: dict[type, tuple[int, Callable[[Any], Any]]] = {
     dt.timedelta: (_TIMEDELTA, lambda d: [d.days, d.seconds, d.microseconds]),
     Decimal: (_DECIMAL, str),
     int: (_BIG, _big),  # those that msgpack has no place for
-    complex: (_COMPLEX, lambda number: [number.real, number.imag]),
     OrderedDict: (_ORDERED, dict),
     defaultdict: (_DEFAULTDICT, _with_factory),
     Counter: (_COUNTER, dict),
     deque: (_DEQUE, lambda values: [values.maxlen, list(values)]),
-    MappingProxyType: (_PROXY, dict),
     UUID: (_UUID, lambda one: one.bytes),
     type(Path()): (_PATH, str),
-    PurePosixPath: (_POSIX_PATH, str),
-    PureWindowsPath: (_WINDOWS_PATH, str),
 }
 _UNPACKERS: dict[int, Callable[[Any], Any]] = {
     _TUPLE: tuple,
@@ -339,16 +334,12 @@ _UNPACKERS: dict[int, Callable[[Any], Any]] = {
     _TIMEDELTA: lambda parts: dt.timedelta(*parts),
     _DECIMAL: Decimal,
     _BIG: _from_big,
-    _COMPLEX: lambda parts: complex(*parts),
     _ORDERED: OrderedDict,
     _DEFAULTDICT: lambda parts: defaultdict(_FACTORIES[parts[0]], parts[1]),
     _COUNTER: Counter,
     _DEQUE: lambda parts: deque(parts[1], parts[0]),
-    _PROXY: MappingProxyType,
     _UUID: lambda content: UUID(bytes=content),
     _PATH: Path,
-    _POSIX_PATH: PurePosixPath,
-    _WINDOWS_PATH: PureWindowsPath,
 }
 # The base class's own methods, as a subclass may have overridden them.
 _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
@@ -356,7 +347,6 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (int, int.__int__),
     (float, float.__float__),
-    (complex, complex.__complex__),
     (Decimal, Decimal),
 )
 
