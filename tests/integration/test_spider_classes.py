@@ -92,7 +92,7 @@ class Product(scrapy.Item):
 """
 IMPORTS = """
 import datetime
-from pathlib import PurePosixPath
+from pathlib import Path
 
 import scrapy
 from scrapy.linkextractors import LinkExtractor
@@ -116,7 +116,7 @@ RULES = """
             cb_kwargs={"kind": "book"},
             process_links="shortened",
             process_request=lambda request, response: request.replace(
-                meta={**request.meta, "from": response.url, "at": PurePosixPath("/x")},
+                meta={**request.meta, "from": response.url, "at": Path("/x")},
                 headers={"X-List": response.url},
             ),
         ),
