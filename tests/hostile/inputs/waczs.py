@@ -49,12 +49,6 @@ SOURCES = {  # name to what makes it; none of them gives more than it says
     "two-thousand-indexes": lambda p: zipped(
         p, [(f"indexes/{n}.cdxj", line(n)) for n in range(2_000)]
     ),
-    "index-of-a-bomb": lambda p: zipped(
-        p, [(INDEX[0], gzip.compress(bytes(300 << 20), 9))]
-    ),
-    "member-of-a-bomb": lambda p: zipped(
-        p, [("indexes/index.cdxj", bytes(300 << 20))], zipfile.ZIP_DEFLATED
-    ),
 }
 
 
@@ -68,6 +62,33 @@ def _(given, make):
     said = given.command("wacz", "check", path)
     assert said.code != ExitCode.OK
     assert "a.wacz: " in said.out + said.err
+
+
+BOMB = "to more than 100 times its size"
+BOMBS = {  # name to what makes it, and what a check says of it
+    "index-of-a-bomb": (
+        lambda p: zipped(p, [(INDEX[0], gzip.compress(bytes(300 << 20), 9))]),
+        "is missing",
+    ),
+    "member-of-a-bomb": (
+        lambda p: zipped(
+            p, [("indexes/index.cdxj", bytes(300 << 20))], zipfile.ZIP_DEFLATED
+        ),
+        BOMB,
+    ),
+}
+
+
+@hostile_each("wacz", BOMBS)
+def _(given, make, told):
+    path = given.directory / "a.wacz"
+    make(path)
+    said = given.incomplete("collection", "import", path)
+    assert BOMB in said.err
+    assert given.imported == 0
+    said = given.command("wacz", "check", path)
+    assert said.code == ExitCode.FAULTY
+    assert told in said.out
 
 
 READ = {  # the same for those that have lines that can be used
