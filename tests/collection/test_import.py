@@ -39,16 +39,6 @@ def manifest(tmp_path):
     return make_manifest(tmp_path / "all.json", found)
 
 
-def test_to_import_again_changes_nothing(index, manifest):
-    index.put(manifest)
-    before = index.everything()
-
-    done = index.put(manifest)
-
-    assert (done.sources, done.known) == (0, 3)
-    assert index.everything() == before
-
-
 @pytest.mark.parametrize("compat", [True, False])
 def test_an_import_leaves_what_browsertrix_leaves_key_for_key(index, manifest, compat):
     """Browsertrix 1.14, as its sources have it; an index is right only without."""

@@ -1,6 +1,5 @@
 """Indexes are searched where they are sorted, and read where they are not."""
 
-import io
 import random
 
 import pytest
@@ -79,25 +78,6 @@ def test_all_captures_of_a_url_are_found_though_they_fill_many_blocks(lines, tmp
     assert found[0] == (url, 0)
     assert found[-1] == (url, 2_999)
     assert len(found) == 21
-
-
-def test_a_search_reads_next_to_nothing(lines, tmp_path, monkeypatch):
-    index = tmp_path / "f.cdxj"
-    index.write_bytes(b"".join(lines))
-    taken = []
-
-    class Counted(io.FileIO):
-        def read(self, size=-1):
-            data = super().read(size)
-            taken.append(len(data))
-            return data
-
-    monkeypatch.setattr("frontier.explain.in_archive.open_file", Counted)
-
-    found, _ = found_in(index, "http://h7.example/7")
-
-    assert found == [("http://h7.example/7", 7)]
-    assert sum(taken) < 30 * BLOCK
 
 
 def test_an_index_that_is_not_sorted_is_refused(lines, tmp_path):

@@ -76,13 +76,6 @@ def packed(request, two, tmp_path):
     return out
 
 
-def test_the_rows_are_those_of_the_same_records_in_gzip(two, packed, tmp_path):
-    manifest(two[0].parent, "-o", tmp_path / "m")
-    manifest(packed, "-o", tmp_path / "n")
-
-    assert contents(rows(tmp_path / "n")) == contents(rows(tmp_path / "m"))
-
-
 def test_zstd_file_is_deduplicated_by_frame_and_restored(two, packed, tmp_path):
     out, again = tmp_path / "after", tmp_path / "again"
 

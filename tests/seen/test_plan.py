@@ -1,7 +1,6 @@
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.seen.config import SeenConfig
 from frontier.seen.plan import count_of, forecast, planned
 
 
@@ -17,14 +16,6 @@ def test_numbers_are_read_as_people_write_them():
     ):
         with pytest.raises(ConfigurationError, match="number of URLs"):
             count_of(text)
-
-
-@pytest.mark.parametrize("urls", [1, 1_000, 1_001, 77_000])
-def test_generations_are_as_many_as_the_urls_need(urls):
-    filters = SeenConfig(True, False, 1_000, 0.01).filled(urls)
-
-    assert sum(each.capacity for each in filters) >= urls
-    assert sum(each.capacity for each in filters[:-1]) < urls
 
 
 def test_more_generations_than_can_work_are_refused():

@@ -32,14 +32,3 @@ def test_site_serves_until_a_signal(tmp_path, number):
     assert ready["log"] == str(log)
     assert ready["seeds"] == [f"http://{host}/" for host in ready["hosts"]]
     assert RequestLog.read(log).fetched() == {ready["seeds"][1]: 1}
-
-
-@pytest.mark.parametrize("arguments", [["--urls", "3"], ["--log", "/nowhere/log"]])
-def test_invalid_arguments_are_usage_errors(arguments):
-    process = warm.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False
-    )
-
-    assert process.returncode == 2
-    assert "error:" in process.stderr
-    assert process.stdout == ""

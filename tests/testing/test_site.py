@@ -20,27 +20,6 @@ def test_equal_sites_serve_equal_bytes():
 
 
 @pytest.mark.parametrize(
-    "target",
-    [
-        "/calendar?month=01",
-        "/calendar?month=",
-        "/calendar?month=1&x=1",
-        "/calendar",
-        "/post/00",
-        "/post/" + "9" * 5000,
-        "/post/0?x=1",
-        "/article/0",
-        "/article/0?sid=0",
-        "/article/x?sid=0",
-        "/about?x=1",
-        "//",
-    ],
-)
-def test_other_spellings_of_a_url_are_404(target):
-    assert all(SITE.resource(host, target).status == 404 for host in range(5))
-
-
-@pytest.mark.parametrize(
     ("parameters", "reason"),
     [
         ({"urls": 123}, "the least is 124"),

@@ -1,6 +1,7 @@
 """Heads of records and of HTTP messages, compared with what says the same in a line."""
 
 import base64
+import gzip
 import hashlib
 import random
 import re
@@ -8,8 +9,9 @@ import re
 import pytest
 
 from frontier.dedupe.digest import hashing
+from frontier.errors import BadWarc
 from frontier.postcrawl.payload import payload_in
-from frontier.warc.reader import Found, Head, Source, body_start
+from frontier.warc.reader import Found, Head, Source, body_start, records_of
 
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 CHUNKED = re.compile(rb"(?im)^transfer-encoding[ \t]*:[^\r\n]*\bchunked\b")
@@ -74,3 +76,10 @@ def test_a_claimed_digest_is_compared_however_it_is_spelled(algorithm):
     assert not agrees(f"{algorithm}:{wrong}")
     assert not agrees(f"{algorithm}:{right}0")
     assert not agrees(f"{algorithm}:crc:{right}")
+
+
+def test_a_record_with_endless_headers_is_refused():
+    many = gzip.compress(b"WARC/1.1\r\n" + b"A: b\r\n" * 100_000 + b"\r\n")
+
+    with pytest.raises(BadWarc, match="endless headers"):
+        list(records_of("x.warc.gz", [many]))
