@@ -1,4 +1,6 @@
-"""The WACZ files of two crawls, with a change of the site in between.
+"""The WARC and WACZ files of two crawls, with a change of the site in between.
+
+The first crawl was deleted before the second began.
 
 pywb needs packages of its own, so it lives in an environment of its own.
 """
@@ -23,6 +25,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from frontier.cdx.lines import parse
 from frontier.dedupe.digest import digest_of
+from frontier.testing.oracle import RequestLog
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from frontier.wacz.check import check
@@ -31,6 +34,7 @@ from frontier.wacz.layout import index_lines
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests import foreign
 from tests.topologies import free_ports
+from tests.warc.judges import records_in
 from tests.warc.samples import an_exchange
 
 SCRIPTS = Path(sys.executable).parent
@@ -44,6 +48,8 @@ class Capture:
     url: str
     date: str
     kind: str
+    id: str
+    refers_to_id: str
     digest: str
     refers_to: tuple
     status: int
@@ -69,6 +75,8 @@ def captures(path):
                     get("WARC-Target-URI"),
                     get("WARC-Date"),
                     record.rec_type,
+                    get("WARC-Record-ID"),
+                    get("WARC-Refers-To"),
                     get("WARC-Payload-Digest"),
                     (get("WARC-Refers-To-Target-URI"), get("WARC-Refers-To-Date")),
                     int(record.http_headers.get_statuscode()),
@@ -92,25 +100,31 @@ class Crawled:
 def crawled(tmp_path_factory, chosen):
     directory = tmp_path_factory.mktemp("wacz")
     cluster = Cluster(directory, chosen())
-    waczs = directory / "waczs"
+    waczs, log = directory / "waczs", directory / "requests.jsonl"
+
+    def start(node):
+        words = ("-a", f"seeds={seeds}", "-o", str(directory / f"{node}.jsonl"))
+        cluster.start(node, *words, FRONTIER_WACZ_DIR=waczs)
+
     with contextlib.closing(cluster):
-        with SiteServer(Site(urls=130, **SITE), delay=HELD) as server:
+        with SiteServer(Site(urls=130, **SITE), log=log, delay=HELD) as server:
             seeds = ",".join(server.seeds)
             about = server.site.resource(0, "GET", "/about", b"").body
             for node in ("node-1", "node-2"):
-                cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_WACZ_DIR=waczs)
+                start(node)
             cluster.join()
             server.delay = 0
             cluster.finish()
+        cluster.do("crawl", "delete", "--crawl", "site-1", "--yes")
         # It holds a payload that the second crawl needs, but of another URL.
         writer = WarcWriter(WarcConfig(directory / "x", "x-1", "n"), lambda: 1.7e9)
         writer.append(an_exchange(7, about), digest_of(about))
         writer.close()
         create(waczs / "a.wacz", list((directory / "x").glob("*.warc.gz")))
         port = int(server.hosts[0].rpartition(":")[2])
-        with SiteServer(Site(urls=150, **SITE), port=port) as server:
+        with SiteServer(Site(urls=150, **SITE), log=log, port=port) as server:
             assert ",".join(server.seeds) == seeds
-            cluster.start("node-3", "-a", f"seeds={seeds}", FRONTIER_WACZ_DIR=waczs)
+            start("node-3")
             cluster.finish("node-3")
         yield Crawled(
             cluster, waczs / "site-1.wacz", waczs / "site-2.wacz", waczs / "a.wacz"
@@ -169,6 +183,7 @@ def test_the_second_requires_the_first_and_nothing_else(crawled):
         if one.kind == "revisit":
             original = first.get(one.refers_to) or second[one.refers_to]
             assert (original.kind, original.digest) == ("response", one.digest)
+            assert original.id == one.refers_to_id
             needed += one.refers_to in first
     assert needed > 50
     changed = {u for u, _ in first} & {
@@ -179,6 +194,30 @@ def test_the_second_requires_the_first_and_nothing_else(crawled):
     assert alone == []  # what is not here is believed to hold it
     with zipfile.ZipFile(crawled.first) as archive:
         assert "relation" not in json.loads(archive.read("datapackage.json"))
+
+
+def test_every_exchange_has_its_request_and_every_item_names_its_record(crawled):
+    warcs, asked = crawled.cluster.warc_dir, {"request": [], "response": []}
+    for headers, _ in records_in(warcs.glob("site-*.warc.gz")):
+        kind = headers["WARC-Type"].replace("revisit", "response")
+        asked.get(kind, []).append(headers.get("WARC-Target-URI"))
+    log = RequestLog.read(crawled.cluster.directory / "requests.jsonl")
+    for uris in asked.values():
+        assert sorted(uris) == sorted(entry.url for entry in log.entries)
+
+    kinds, files = set(), crawled.cluster.directory.glob("node-*.jsonl")
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    for item in map(json.loads, lines):
+        stamp = item["warc"]
+        kinds.add(stamp["type"])
+        with (warcs / stamp["file"]).open("rb") as stream:
+            stream.seek(stamp["offset"])
+            get = next(iter(ArchiveIterator(stream))).rec_headers.get_header
+        assert get("WARC-Record-ID") == stamp["record_id"]
+        assert get("WARC-Type") == stamp["type"]
+        assert get("WARC-Target-URI") == item["url"]
+        assert get("WARC-Payload-Digest") == stamp["payload_digest"]
+    assert kinds == {"response", "revisit"}
 
 
 @contextlib.contextmanager
