@@ -48,7 +48,7 @@ from frontier.downloadermiddlewares import (
     MetaRefreshMiddleware,
 )
 from frontier.errors import ConfigurationError
-from frontier.pipelines import ItemOriginMiddleware
+from frontier.pipelines import ItemOriginMiddleware, own_feed
 from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import (
     heed_log_format,
@@ -142,6 +142,8 @@ class Addon:
         if settings.get("FEED_URI_PARAMS") is None:
             params = "frontier.pipelines.feed_uri_params"
             settings.set("FEED_URI_PARAMS", params, "addon")
+        if session.config.own_feeds:
+            _name_own_feeds(settings, session.config.node_id)
         share_files_stores()
         _take_downloads(settings, session.config)
         _replace_scrapys(settings, session.config)
@@ -152,6 +154,19 @@ class Addon:
             from frontier.seeds.redis_feed import release
 
             release(self._crawler, self._crawler.spider)
+
+
+def _name_own_feeds(settings: BaseSettings, node_id: str) -> None:
+    """Put *node_id* into the names of feeds that other nodes have as well."""
+    feeds = {str(uri): options for uri, options in settings.getdict("FEEDS").items()}
+    own = {own_feed(uri, node_id): options for uri, options in feeds.items()}
+    if shared := feeds.keys() - own.keys():
+        logger.warning(
+            "the feed %s of this node has its id in its name, as all nodes write one: "
+            "name it with %%(frontier_node)s, and frontier crawl items joins them",
+            ", ".join(sorted(shared)),
+        )
+        settings.set("FEEDS", own, settings.getpriority("FEEDS") or "addon")
 
 
 def _require_loadable(settings: BaseSettings, name: str) -> None:

@@ -40,6 +40,18 @@ def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
     return {**params, "frontier_node": session_of(spider.crawler).config.node_id}
 
 
+def own_feed(uri: str, node_id: str) -> str:
+    """*uri*, a key of ``FEEDS``, with *node_id* in its name, if no part of it has that.
+
+    It stands before the first dot, so that the last suffix still says the format.
+    """
+    if "%(frontier_node)" in uri or uri.startswith("stdout:"):
+        return uri
+    place, slash, name = uri.rpartition("/")
+    stem, dot, suffixes = name.partition(".")
+    return f"{place}{slash}{stem}-{node_id}{dot}{suffixes}"
+
+
 class ItemOriginMiddleware(OfCrawler):
     """Writes into each item which page it is from, and which delivery of that.
 

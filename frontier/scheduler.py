@@ -101,7 +101,7 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         size = self._config.seen_recent_size
         has_recent = "recent" in self._config.seen_tiers
         self._recent = Recent(size) if has_recent else None
-        self._feed_files = FeedFiles(crawler)
+        self._feed_files = self._session.component(FeedFiles)
         self._delivered: dict[Request, Reservation] = {}
         """Requests that the engine has, and the reservation of each."""
         self._leaving = self._closes = False
@@ -119,6 +119,8 @@ class Scheduler(OfCrawler, BaseScheduler, Owner):
         session = self._session
         self._spider = spider
         self._stats = self._crawler.stats
+        for stat in ("scheduler/enqueued", "scheduler/dequeued"):
+            self._stats.inc_value(stat, 0)  # spiders read them, on any node
         self._recorder = Recorder(spider, Allowed.of(self._config))
         modules, settings = self._config.item_modules, self._crawler.settings
         self._codec = Codec(ItemClasses.of(modules, settings, spider))

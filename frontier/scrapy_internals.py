@@ -58,6 +58,7 @@ from twisted.web.client import _HTTP11ClientFactory
 from typing_extensions import override
 
 from frontier import json_log
+from frontier.errors import ConfigurationError
 from frontier.files import require_at
 from frontier.node.hosts import LONG
 
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     )
     from http.cookiejar import Cookie
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response, TextResponse
     from scrapy.http.cookies import CookieJar
@@ -552,6 +554,10 @@ class NextMember:
         """Write nothing."""
 
 
+NOT_EXPORTED = "frontier/items/not_exported"
+"""The stat that counts items which a feed's exporter has refused."""
+
+
 class FeedFiles:
     """The files of ``FEEDS``, which Scrapy writes to through buffers.
 
@@ -565,13 +571,44 @@ class FeedFiles:
         """Whether the last `flush` has failed."""
         self._claims: list[socket.socket] = []
         """Sockets by which other processes see which files this one writes."""
+        self._exporter: Any = None
         crawler.signals.connect(self._open, signal=signals.spider_opened)
         crawler.signals.connect(self.release, signal=signals.spider_closed)
 
-    def _open(self) -> None:
-        exporter: Any = self._crawler.get_extension(FeedExporter)
+    def require(self, spider: Spider) -> None:
+        """Raise if a feed cannot be opened; Scrapy would log it and go on without.
+
+        Raises:
+            ConfigurationError: One cannot, as its name has an unknown placeholder.
+        """
+        self._exporter = exporter = self._crawler.get_extension(FeedExporter)
         if exporter is None:
             return
+        try:
+            exporter.open_spider(spider)  # this opens no file yet
+        except Exception as error:
+            uri = [*exporter.feeds][len(exporter.slots)]
+            raise ConfigurationError(
+                f"the feed {uri} cannot be opened: {type(error).__name__}: {error}"
+            ) from error
+        finally:
+            exporter.slots.clear()  # it is opened again with the spider
+
+    def _export(self, item: Any, spider: Spider) -> None:
+        """Export *item*; count it if that fails, which Scrapy only logs."""
+        try:
+            self._exporter.item_scraped(item, spider)
+        except Exception:
+            self._crawler.stats.inc_value(NOT_EXPORTED)
+            raise
+
+    def _open(self) -> None:
+        exporter = self._exporter
+        if exporter is None:
+            return
+        connections = self._crawler.signals
+        connections.disconnect(exporter.item_scraped, signals.item_scraped)
+        connections.connect(self._export, signals.item_scraped)
         before = exporter._get_storage
 
         def get(*args: Any) -> Any:
@@ -636,7 +673,7 @@ class FeedFiles:
 
     def flush(self) -> bool:
         """Hand what was written to the system; false if it fails, as on a full disk."""
-        exporter: Any = self._crawler.get_extension(FeedExporter)
+        exporter = self._exporter
         try:
             for slot in exporter.slots if exporter is not None else ():
                 file = slot.file

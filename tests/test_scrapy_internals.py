@@ -141,6 +141,7 @@ def test_items_of_a_feed_to_upload_are_on_disk_before_their_page_is_acked(caplog
     crawler = get_crawler(scrapy.Spider, {"FEEDS": feed})
     crawler.spider = scrapy.Spider.from_crawler(crawler, "a")
     feed_files = FeedFiles(crawler)
+    feed_files.require(crawler.spider)
     crawler.signals.send_catch_log(signals.spider_opened, spider=crawler.spider)
     assert "the feed ftp://h/a.xz has plug-ins that hold items back" in caplog.text
     crawler.signals.send_catch_log(

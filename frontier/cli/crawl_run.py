@@ -333,6 +333,8 @@ def logs(nodes: NodeProcesses) -> Iterator[Text]:
 
 def _command(plan: Plan, node_id: str) -> Sequence[str]:
     settings = {
+        "LOG_FILE": "",  # the log of each node goes where the command says
+        **({"FRONTIER_OWN_FEEDS": "True"} if plan.nodes > 1 else {}),
         **plan.settings,
         "FRONTIER_STORE_DIR": str(plan.config.store_dir),
         "FRONTIER_WARC_DIR": str(plan.config.warc_dir),

@@ -76,6 +76,13 @@ FEEDS_CUT = End(
     "feeds were not stored whole ({count}): the log's lines 'Error storing' name them",
     1,
 )
+NOT_EXPORTED = End(
+    "",
+    ERROR,
+    "{count} items are in no feed: their export failed, and the log's lines 'Error "
+    "caught on signal handler' say why",
+    1,
+)
 START_FAILED = End(
     "",
     WARNING,  # the error itself is logged by Scrapy

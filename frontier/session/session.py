@@ -37,6 +37,7 @@ from frontier.node.context import Owner, Part, before
 from frontier.node.crawl_limits import Spending
 from frontier.node.ends import (
     FEEDS_CUT,
+    NOT_EXPORTED,
     REFUSED,
     RUN_OVER,
     STOPPED,
@@ -50,6 +51,8 @@ from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
 from frontier.queue.reserve import Ran, Reservation
 from frontier.scrapy_internals import (
+    NOT_EXPORTED as ITEMS_NOT_EXPORTED,
+    FeedFiles,
     close_once_open,
     close_spider,
     end_with_error,
@@ -347,6 +350,7 @@ class Session(Part):
             self.queue_addresses = QueueAddresses(self.config)
             _ = self.fingerprints  # made, or refused, before the crawl is entered
             raise_file_limit(settings.getint("CONCURRENT_REQUESTS"))
+            self.component(FeedFiles).require(spider)
             await self._bind_exporter(spider)
             await node.open()
         except RunOver as over:
@@ -432,6 +436,8 @@ class Session(Part):
         failed = [n for name, n in counts if name.startswith(FEED_FAILED)]
         if failed:
             say(self._crawler, FEEDS_CUT.of(count=sum(failed)))
+        if lost := self._crawler.stats.get_value(ITEMS_NOT_EXPORTED, 0):
+            say(self._crawler, NOT_EXPORTED.of(count=lost))
 
     async def close(self) -> None:
         """Close the node, if it was opened."""

@@ -309,6 +309,10 @@ class Config:
     order: Order = _setting(Order.BFS, parsers.order)
     """Which of two URLs of one queue key and priority is fetched first: the older
     (`bfs`) or the newer (`dfs`)."""
+    own_feeds: bool = _setting(False, boolean)
+    """Puts the node's id into names of `FEEDS` that lack `%(frontier_node)s`: before
+    the first dot, as in `items-node-1.json`. `frontier crawl run` sets it if it starts
+    several nodes, which would overwrite each other's feed."""
     partitions: int = _setting(1024, whole(1, 16384), shared=True)
     """How many partitions the nodes share out among them, from 1 to 16384; fixed when
     the crawl is created. 1,024 balance about 100 nodes. A small crawl starts and ends

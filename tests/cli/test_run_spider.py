@@ -39,6 +39,23 @@ class WalkSpider(scrapy.Spider):
             for link in self.links.extract_links(response):
                 yield response.follow(link)
 """
+ODD = """
+import scrapy
+
+
+class OddSpider(scrapy.Spider):
+    name = "odd"
+    {}
+
+    def __init__(self, seed, **kwargs):
+        super().__init__(**kwargs)
+        self.start_urls = [seed]
+
+    def parse(self, response):
+        assert self.crawler.stats.get_value("scheduler/enqueued") >= 0
+        yield {{"a": b"x"}}
+        yield {{"a": 1}}
+"""
 PIPELINE = """
 import json
 import os
@@ -117,14 +134,37 @@ def test_a_spider_of_a_project_is_run_with_its_arguments(
     assert {item["tag"] for item in found} == {"mine"}
     assert not RequestLog.read(log).repeated()
     assert (tmp_path / "state" / "store").is_dir()
-    assert done.stderr.count("writes the feed") == 1
-    assert "another node or job writes the feed shared.jl, too: " in done.stderr
-    feeds = sorted(path.name for path in tmp_path.glob("of-*.csv"))
-    assert feeds == ["of-node-1.csv", "of-node-2.csv"]
+    assert "the feed shared.jl of this node has its id in its name" in done.stderr
+    feeds = sorted(path.name for path in tmp_path.glob("*-node-*"))
+    names = [f"{name}-node-{i}" for name in ("of", "shared") for i in (1, 2)]
+    assert feeds == [f"{n}.csv" if "of" in n else f"{n}.jl" for n in names]
+    shared = [(tmp_path / f"shared-node-{i}.jl").read_text() for i in (1, 2)]
+    assert len("".join(shared).splitlines()) == len(found)
     assert list((tmp_path / "warcs").glob("walk-1-*.warc.gz"))
 
 
 @pytest.mark.one_server("the nodes share the embedded store")
+def test_a_feed_that_cannot_be_opened_and_items_that_cannot_be_exported_are_no_success(
+    frontier, project, site, log, tmp_path
+):
+    mine = 'custom_settings = {"LOG_FILE": "elsewhere.log"}'
+    (tmp_path / "mine" / "spiders" / "odd.py").write_text(ODD.format(mine))
+    project("ITEM_PIPELINES = {}\n")
+    words = ("crawl", "run", "--spider", "odd", "--nodes", "1", *QUICK)
+    words = (*words, "-a", f"seed={site.seeds[0]}", "-o")
+
+    done = frontier(*words, "typo-%(frontier_nod)s.jl")
+    assert done.returncode != 0
+    assert "typo-%(frontier_nod)s.jl cannot be opened: KeyError" in done.stderr
+    assert not RequestLog.read(log).entries
+
+    done = frontier(*words, "odd.jl")
+    assert done.returncode == 1
+    assert "1 items are in no feed: their export failed" in done.stderr
+    assert (tmp_path / "odd.jl").read_text() == '{"a": 1}\n'
+    assert not (tmp_path / "elsewhere.log").exists()
+
+
 def test_commands_at_once_have_nodes_feeds_and_reports_of_their_own(
     project, site, tmp_path
 ):
