@@ -35,7 +35,7 @@ import math
 import random
 import time
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -157,6 +157,9 @@ class _Host(Record):
     """When the next URL may be reserved, if the delay is a long one."""
 
 
+_OF_RECORD = fields(Record)
+
+
 class Hosts(Part):
     """What one node knows of hosts."""
 
@@ -241,7 +244,10 @@ class Hosts(Part):
                 raise KeyDamaged("", key, reason)
             if self._of(name) is not None:
                 continue  # of another shard, and this node keeps to that
-            self._known[name] = known = _Host(**asdict(record.moved(-ahead)))
+            moved = record.moved(-ahead)
+            # There may be very many of them: `asdict` would take four times as long.
+            told = {each.name: getattr(moved, each.name) for each in _OF_RECORD}
+            self._known[name] = known = _Host(**told)
             if not self._is_divided:
                 known.partition, known.token = lease.partition, lease.token
             # No longer than its delay, even if the server's clock was set back.
