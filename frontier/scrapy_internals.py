@@ -378,13 +378,16 @@ def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
 
 
 RULE_BYTES = 700
-"""The most bytes of memory that Protego needs for a rule."""
+"""The most bytes of memory that Protego needs for a rule, besides its text."""
 
 
 def size_of_rules(rules: RobotParser | None) -> int:
     """About how many bytes of memory *rules* take: each agent has all of its group."""
-    by_agent = getattr(getattr(rules, "rp", None), "_user_agents", {})
-    return RULE_BYTES * sum(1 + len(each._rules) for each in by_agent.values())
+    protego = getattr(rules, "rp", None)
+    by_agent = getattr(protego, "_user_agents", {})
+    longest = max(map(len, getattr(protego, "_url_patterns", ())), default=0)
+    count = sum(1 + len(each._rules) for each in by_agent.values())
+    return count * (RULE_BYTES + longest)
 
 
 async def tell_robots_parsed(

@@ -36,7 +36,7 @@ from typing_extensions import override
 from frontier.download.addresses import Checked, CheckedReactor
 from frontier.download.body_spool import ArchivedOnly, SpoolDirectory
 from frontier.download.capture import truncation
-from frontier.download.hops import SEED, Hops
+from frontier.download.hops import CUT, SEED, Hops
 from frontier.download.outcomes import LeaseGone, outcome_of
 from frontier.download.politeness import LeaseGuard, lost
 from frontier.download.wire import Connections, Wire
@@ -109,7 +109,7 @@ class CheckedHandler(BaseHandler):
         agent: _Agent = self.make_agent(_Agent)
         agent.guard = partial(self.guard, request)
         agent.checked = Checked(self._hops, request)
-        agent.is_limited = SEED not in request.meta  # a long robots.txt is cut
+        agent.is_limited = CUT not in request.meta
         return agent
 
     async def send(self, agent: _Agent, request: Request) -> Response:

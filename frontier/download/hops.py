@@ -47,6 +47,8 @@ START = "is_start_request"
 SEED = "frontier_seed"
 """Key of ``meta`` of a request of ours for robots.txt: whether it is fetched for a
 seed."""
+CUT = "frontier_cut"
+"""Key of ``meta`` of a request whose response is cut where it is too long."""
 SITEMAP = "frontier_sitemap"
 """Key of ``meta`` of a request for a sitemap that robots.txt or another one names."""
 NETWORK = ("http", "https", "ftp")

@@ -33,6 +33,7 @@ from collections import Counter, OrderedDict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
@@ -43,7 +44,7 @@ from typing_extensions import override
 from w3lib.url import safe_url_string
 
 from frontier.download.back_off import LeftAlone
-from frontier.download.hops import SEED, Hops
+from frontier.download.hops import CUT, SEED, Hops
 from frontier.download.outcomes import (
     REFUSED,
     ROBOTS,
@@ -96,6 +97,8 @@ INLINE = 4_096
 """Bytes that are read and applied in the reactor's thread: 0.1 s at the most."""
 MOST_BYTES = 64_000_000
 """Bytes of memory of the rules kept, besides those of the host asked for last."""
+TEXT = 8
+"""The most bytes of memory for a byte of text: of the URL of a sitemap, say."""
 MOST_HOSTS = 10_000
 MOST_FETCHED = 8_000_000
 """Bytes after which a robots.txt is cut; one that has more with its coding undone
@@ -135,7 +138,7 @@ class _Cache:
 
     def put(self, key: str, known: Known) -> None:
         _, before = self._known.pop(key, (None, 0))
-        size = size_of_rules(known.parser)
+        size = size_of_rules(known.parser) + TEXT * known.size
         self._bytes += size - before
         while len(self._known) >= MOST_HOSTS or (
             self._known and self._bytes > MOST_BYTES
@@ -158,8 +161,9 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
         self._cache = _Cache()
         self._fetching: dict[str, asyncio.Task[Known]] = {}
         self._unreachable: Counter[str] = Counter()
-        self._came: Counter[Request] = Counter()
-        """Bytes of each robots.txt that is under way."""
+        self._under_way = 0
+        self._came: WeakKeyDictionary[Request, int] = WeakKeyDictionary()
+        """Bytes of each robots.txt under way, of retries and copies as well."""
         crawler.signals.connect(self._tell, signals.spider_closed)
 
     @override
@@ -276,6 +280,7 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
                     "allow_offsite": True,
                     "download_maxsize": MOST_FETCHED,
                     SEED: is_seed and not passed,
+                    CUT: True,
                 },
                 headers={"Accept-Encoding": "identity"},
                 callback=NO_CALLBACK,
@@ -303,21 +308,21 @@ class RobotsTxtMiddleware(OfCrawler, BaseRobots):
 
     async def _download(self, asks: Request) -> Response:
         """Download *asks*, or its first `MOST_FETCHED` bytes."""
-        if not self._came:  # only as long as it is needed: it costs each page
+        if not self._under_way:  # only as long as it is needed: it costs each page
             self.crawler.signals.connect(self._cut, signals.bytes_received)
-        self._came[asks] = 0
+        self._under_way += 1
         try:
             answer: Response = await self.crawler.engine.download_async(asks)
             return answer
         finally:
-            del self._came[asks]
-            if not self._came:
+            self._under_way -= 1
+            if not self._under_way:
                 self.crawler.signals.disconnect(self._cut, signals.bytes_received)
 
     def _cut(self, data: bytes, request: Request) -> None:
-        if request in self._came:
-            self._came[request] += len(data)
-            if self._came[request] > MOST_FETCHED:
+        if CUT in request.meta:
+            came = self._came[request] = self._came.get(request, 0) + len(data)
+            if came > MOST_FETCHED:
                 raise StopDownload(fail=False)
 
     async def _judged(self, answer: Response | None, request: Request) -> Known:

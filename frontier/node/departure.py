@@ -241,6 +241,7 @@ class Leaving:
         began, told = time.monotonic(), False
         leave = partial(self._node.membership.leave, report)
         waits = pauses()  # the others hear of the end with their next beat
+        most = min(REACH_PAUSE, self._config.lease_ttl / 10)  # sweeps go on
         clock = asyncio.get_running_loop().time
         while True:
             gone: Departure = await self._answered(leave)
@@ -257,7 +258,7 @@ class Leaving:
                     ", ".join(gone.silent),
                     self._config.lease_ttl,
                 )
-            await asyncio.sleep(min(next(waits), REACH_PAUSE))
+            await asyncio.sleep(min(next(waits), most))
         if not gone.left and gone.state == crawls.OPEN and graceful:
             gone = await self._finish_empty(gone)
         return gone

@@ -1,10 +1,13 @@
+import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from frontier.cluster.membership import Departure, Membership, remove
 from frontier.errors import InUse, NodeReplaced
 from frontier.model import Member
+from frontier.node.departure import Leaving
 from frontier.status.membership_log import KEPT
 
 TTL = 60.0
@@ -104,6 +107,20 @@ async def test_second_node_waiting_for_a_silent_third_leaves_at_once(met, end):
 
     assert await b.leave({}) == Departure(2, "finished")
     assert (await a.leave({})).silent == ("c",)
+
+
+async def test_a_node_with_a_short_lease_leaves_when_silent_ones_are_dead(
+    join, end, crawl
+):
+    a, b = [join(name, ttl=1.0) for name in "ab"]
+    await beat(a, b)
+    end()
+    config = SimpleNamespace(lease_ttl=1.0)
+    leaving = Leaving(SimpleNamespace(membership=a, config=config, keys=crawl))
+
+    async with asyncio.timeout(30), asyncio.timeout(30) as limit:
+        gone = await leaving._leave({}, limit, 30, graceful=False)
+    assert gone == Departure(0, "finished")
 
 
 async def test_a_node_leaves_a_crawl_that_has_not_ended_at_once(met):

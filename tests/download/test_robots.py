@@ -1,6 +1,7 @@
 """Every request that waits for a robots.txt obeys it."""
 
 import contextlib
+import gc
 import json
 import sys
 import threading
@@ -17,8 +18,6 @@ from scrapy.robotstxt import ProtegoRobotParser
 
 from frontier.download.outcomes import Excluded
 from frontier.download.robots import (
-    INLINE,
-    MOST_BYTES,
     Known,
     RobotsTxtMiddleware,
     _Cache,
@@ -184,19 +183,30 @@ def test_the_host_that_was_not_asked_for_longest_is_forgotten(monkeypatch):
     assert [host for host in "abc" if cache.get(host)] == ["a", "c"]
 
 
-def test_parsed_rules_take_no_more_memory_than_they_may():
+SITEMAPS = b"".join(b"Sitemap:%d\n" % number for number in range(3_000))
+
+
+@pytest.mark.parametrize("texts", ["agents", "long", "sitemaps"])
+def test_parsed_rules_take_no_more_memory_than_they_may(monkeypatch, texts):
+    monkeypatch.setattr("frontier.download.robots.MOST_BYTES", 1_000_000)
+    text = {
+        "agents": for_many_agents(600),
+        "long": b"User-agent:*\nAllow:" + b"x" * 100_000 + b"/index.html",
+        "sitemaps": SITEMAPS,
+    }[texts]
+    cache = _Cache()
     tracemalloc.start()
     try:
-        rules = ProtegoRobotParser(for_many_agents(INLINE), None)
+        for number in range(30):
+            rules = ProtegoRobotParser(text, None)
+            cache.put(str(number), Known(rules, 0.0, len(text)))
+            del rules
+        gc.collect()
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    cache = _Cache()
-    for number in range(100):
-        cache.put(str(number), Known(rules, 0.0))
 
-    kept = sum(cache.get(str(number)) is not None for number in range(100))
-    assert 1 <= kept <= max(1, MOST_BYTES // size)
+    assert size < 3_000_000
 
 
 async def test_a_host_that_was_excluded_has_not_no_rules_once_it_is_not():

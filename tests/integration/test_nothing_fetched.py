@@ -123,10 +123,20 @@ def test_spider_without_requests_says_so_and_succeeds(cluster, tmp_path):
 
 @pytest.mark.parametrize("archive", ["True", "False"])
 def test_of_a_huge_robots_txt_the_beginning_is_obeyed(cluster, sites, archive):
-    rules = b"User-agent: *\nDisallow: /private\n#" + b"x" * (MOST_FETCHED + 1)
-    site = sites({"/robots.txt": answer(rules), "/": page(), "/private": page()})
-    start(cluster, site.url("/"), site.url("/private"), FRONTIER_WARC_ENABLED=archive)
+    rules = b"User-agent: *\nDisallow: /private\n#" + b"x" * (4 * MOST_FETCHED)
+    answers, sent = [answer(status="500 No"), answer(rules)], []
+
+    def robots(connection):
+        said = answers.pop(0)
+        for at in range(0, len(said), MOST_FETCHED // 8):
+            connection.sendall(said[at : at + MOST_FETCHED // 8])
+            sent.append(at)
+
+    site = sites({"/robots.txt": robots, "/": page(), "/private": page()})
+    settings = {"FRONTIER_WARC_ENABLED": archive, "RETRY_ENABLED": "True"}
+    start(cluster, site.url("/"), site.url("/private"), **settings)
 
     cluster.finish()
     assert site.requests.keys() == {"/robots.txt", "/"}
     assert "only its first rules are read (RFC 9309)" in cluster.text_of("node-1")
+    assert sent[-1] < 3 * MOST_FETCHED, "also where the request was a retry"
