@@ -68,6 +68,8 @@ class NodeProcess:
     process: subprocess.Popen[bytes]
     _read: int = 0
     """Bytes of its log that `news` has read."""
+    latest: str = ""
+    """The last line of its news."""
 
     @property
     def exit_code(self) -> int | None:
@@ -81,7 +83,9 @@ class NodeProcess:
             text, _, _ = file.read().rpartition(b"\n")
         self._read += len(text) + bool(text)
         lines = text.decode("utf-8", "replace").splitlines()
-        return list(map(printable, _messages(lines)))
+        found = list(map(printable, _messages(lines)))
+        self.latest = (found or [self.latest])[-1]
+        return found
 
     def last_words(self) -> str:
         """The last line of its log; nothing if that is a record."""
@@ -232,7 +236,7 @@ class NodeProcesses:
         for node in self.every:
             for line in node.news():
                 kind = _kind(line)
-                if kind in self.news:
+                if kind in self.news or len(self.news) > MOST_NEWS:
                     continue
                 self.news[kind] = line
                 if len(self.news) <= MOST_NEWS:
@@ -255,7 +259,7 @@ class NodeProcesses:
             self._complained.add(node.node_id)
             how = f"exit code {code}" if code > 0 else f"signal {-code}"
             self._complain(f"{node.node_id} failed with {how}; its log is {node.log}")
-            last = node.last_words()
+            last = node.last_words() or node.latest * (code > 0)
             if last and not any(n.endswith(last) for n in self.news.values()):
                 self._say(f"  {last}")
 

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import warm
 
+from frontier.cli.node_processes import NodeProcess, NodeProcesses
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
@@ -375,3 +377,18 @@ def test_what_nodes_warn_of_is_shown_and_nodes_that_take_part_already_are_named(
 
     assert second.returncode == 0, err
     assert "node-1: " not in err
+
+
+def test_why_a_node_failed_is_shown_however_much_nodes_have_warned_of(tmp_path):
+    many = "".join(f"- - [x] WARNING: {'x' * n}\n" for n in range(1, 300))
+    log, said = tmp_path / "log", []
+    log.write_text(f"{many}- - [x] CRITICAL: it is broken\n- - [x] INFO: closed\n")
+    nodes = NodeProcesses(said.append, said.append)
+    nodes.every = [NodeProcess("a", log, SimpleNamespace(poll=lambda: 7))]
+    nodes.complain()
+
+    assert said[-2:] == [
+        f"a failed with exit code 7; its log is {log}",
+        "  it is broken",
+    ]
+    assert len(nodes.news) < len(said) < 110

@@ -13,8 +13,9 @@
 --                    holder, under another name, and keeps it
 --
 -- Returns {1, holder, token, ready, reserved, waiting, now, hosts}, where hosts is {queue key,
--- record, queue key, record, ...}, or what there is, {0, holder, token}, if that is
--- something else: so a call that is late, or sent twice, takes nothing. Or {-1}
+-- record, queue key, record, ...}, or {} for who keeps its token. Or what there is, {0,
+-- holder, token}, if that is something else: so a call that is late, or sent twice, takes
+-- nothing. Or {-1}
 -- if it is not marked as of that crawl: what was in it is lost, or is another crawl's. A
 -- token or counts that cannot be are an error: a default would hand out a token twice, or
 -- end a crawl that is not done.
@@ -44,8 +45,9 @@ if born == '' or redis.call('HLEN', KEYS[2]) > 1 then -- else nothing was ever p
 end
 if token ~= ARGV[4] or holder ~= ARGV[3] then return {0, holder, token} end
 -- What fails, fails before anything is written.
-local reserved, hosts = redis.call('HLEN', KEYS[3]), redis.call('HGETALL', KEYS[4])
+local reserved, hosts = redis.call('HLEN', KEYS[3]), {}
 if ARGV[5] ~= '0' then
+  hosts = redis.call('HGETALL', KEYS[4])
   token = string.format('%.0f', math.max(token + ARGV[5], now))
 end
 redis.call('HDEL', KEYS[1], 'holder') -- a script that begins so may write to a full server
