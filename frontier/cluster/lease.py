@@ -160,10 +160,11 @@ class Leases:
                 if not taken:
                     raise
                 break  # the caller has to requeue what former holders left in these
-            found = {
-                p: self._taken(p, seen, name, reply)
-                for (p, seen), reply in zip(asked.items(), replies, strict=True)
-            }
+            found: dict[int, Acquired | None] = {}
+            for (p, before), reply in zip(asked.items(), replies, strict=True):
+                found[p] = one = self._taken(p, before, name, reply)
+                if one is not None and one.hosts:
+                    await asyncio.sleep(0)  # there may be thousands of records
             taken += filter(None, found.values())
             moved = [p for p, one in found.items() if one is None]
             asked = {p: seen for p in moved if (seen := self._known(p))}

@@ -36,6 +36,7 @@ import random
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -61,7 +62,7 @@ from frontier.settings.values import QUEUE_KEYS
 from frontier.urls.partition import host_of_shard, partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from frontier.cluster.lease import Acquired
     from frontier.model import Lease
@@ -83,6 +84,8 @@ AT_ONCE = 500
 """Records that one call writes."""
 PRUNE = 10.0
 """Seconds between two looks for records that no longer say anything."""
+PRUNED = 20_000
+"""Records that one look covers: with quotas a node may have very many."""
 LATELY = 60.0
 """Seconds for which a record that has only a delay is kept after that is over."""
 AHEAD = 0.5
@@ -173,6 +176,7 @@ class Hosts(Part):
         self._most = (config.host_max_pages, config.host_max_bytes)
         """Pages and bytes of each queue key; 0 for no limit."""
         self._known: dict[str, _Host] = {}
+        self._to_prune: Iterator[str] = iter(())
         node.leases.on_taken = self._taken
         self._failing: set[str] = set()
         """Hosts of these that have failed."""
@@ -518,7 +522,13 @@ class Hosts(Part):
             await asyncio.sleep(NOTE_INTERVAL)
 
     def _prune(self, now: float) -> None:
-        for name, known in [*self._known.items()]:
+        names = [*islice(self._to_prune, PRUNED)]
+        if len(names) < PRUNED:
+            self._to_prune = iter([*self._known])
+        for name in names:
+            known = self._known.get(name)
+            if known is None:
+                continue
             is_over = max(known.next + LATELY, known.turn) < now
             if self._of(name) and is_over and not known.is_counted:
                 self._note(name)
