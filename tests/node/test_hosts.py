@@ -279,6 +279,8 @@ async def test_records_that_expired_or_were_forgiven_are_removed(holder, db, cra
     assert [*failed(db("HGETALL", key))] == [HOST]
     assert db("HLEN", key) == 1
     node.hosts.retry(HOST)
+    await node.hosts.leaving()
+    assert failed(db("HGETALL", key)) == {}
     node.hosts._prune(time.monotonic() + 600)
     await node.hosts.leaving()
     assert not db("EXISTS", key)

@@ -177,6 +177,17 @@ async def test_a_late_hint_for_what_is_anothers_keeps_no_node_from_being_idle(re
     assert node.is_idle(), "or no node would ever look for the end of the crawl"
 
 
+async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
+    node = await ready({0: [(b"1",)]})
+    await until(lambda: len(node.inbox))
+    reservation = node.inbox.take()
+    node.inbox.finish(reservation)
+    assert not node.is_idle()
+
+    node.inbox.forget(reservation)
+    assert node.is_idle()
+
+
 async def test_reservation_neither_known_to_the_holder_nor_kept_is_requeued(
     parts, db, crawl
 ):

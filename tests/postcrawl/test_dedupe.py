@@ -300,6 +300,16 @@ def test_a_body_behind_a_head_that_fills_what_is_kept_of_a_record_is_compared(
     assert "its payload is not that of" in done["records_left"][0]
 
 
+def test_verify_misses_a_file_though_another_has_the_same_records(before, tmp_path):
+    files, after = tmp_path / "files", tmp_path / "after"
+    for name in ("a", "b"):
+        (files / name).mkdir(parents=True)
+        shutil.copy(before / "one.warc.gz", files / name)
+    shutil.copytree(files / "a", after)
+
+    assert run("verify", files, after, code=ExitCode.FAULTY)["faults"] == 3
+
+
 def test_verify_finds_records_in_whatever_directory_they_are(new_warc, tmp_path):
     """Also if AFTER has more, and other captures of a URL in the same second."""
     runs, turned, out = (tmp_path / name for name in ("runs", "turned", "out"))

@@ -120,6 +120,21 @@ async def test_silent_server_is_reported_by_the_pulse_each_time(connect, own_ser
     pulse.cancel()
 
 
+async def test_a_primary_that_was_a_replica_for_a_while_is_another(
+    connect, own_server, unique
+):
+    """Its run is the same, and it ends no connection: it only refuses to write."""
+    store = connect(own_server)
+    assert await store.call(increment(unique)) == 1
+    own_server.ask("REPLICAOF", "127.0.0.1", 1)  # where nobody is
+
+    with pytest.raises(StoreUnavailable):
+        await store.call(increment(unique))
+    own_server.ask("REPLICAOF", "NO", "ONE")
+    assert await store.call(increment(unique)) == 2
+    assert store.changes == 1
+
+
 @pytest.mark.parametrize("named_by", ["REDIS_URL", "REDIS_PARAMS"])
 async def test_a_call_whose_reply_is_lost_is_sent_once(
     wire, stack, db, unique, named_by
