@@ -44,6 +44,10 @@ def time_left(seen: CrawlSnapshot) -> TimeLeft:
         return TimeLeft(0.0, f"the crawl is {seen.state}")
     if seen.controls.paused is not None:
         return TimeLeft(None, "unknown: the crawl is paused")
+    if held := held_up(seen):
+        return TimeLeft(None, held)
+    if seen.totals.lately_seconds < LEAST_S:
+        return TimeLeft(None, f"unknown: no node has run for {LEAST_S:.0f} s")
     found = _by_queue(seen)
     for limit in seen.limits:
         left = _by_limit(limit, seen.totals.lately)
@@ -57,10 +61,6 @@ def time_left(seen: CrawlSnapshot) -> TimeLeft:
 def _by_queue(seen: CrawlSnapshot) -> TimeLeft:
     pace, span = seen.totals.lately, seen.totals.lately_seconds
     queued = seen.queue.ready + seen.queue.reserved
-    if held := held_up(seen):
-        return TimeLeft(None, held)
-    if span < LEAST_S:
-        return TimeLeft(None, f"unknown: no node has run for {LEAST_S:.0f} s")
     more = ""
     if seen.queue.waiting:
         more = f"; {seen.queue.waiting:,} more wait until they are due"
@@ -79,15 +79,18 @@ def _by_queue(seen: CrawlSnapshot) -> TimeLeft:
 
 
 def _by_limit(limit: LimitProgress, pace: Pace) -> TimeLeft | None:
-    """When *limit* is reached at the present *pace*; ``None`` if that is not known."""
+    """When *limit* is reached at the present *pace*; ``None`` if that is not known.
+
+    The queue may be empty before.
+    """
     left = max(0, limit.limit - limit.value)
     if limit.name == "time":
-        basis = f"the limit of {limit.limit / 1000:,.0f} s"
+        basis = f"at most, by the limit of {limit.limit / 1000:,.0f} s"
         return TimeLeft(round(left / 1000, 1), basis)
     each = {"pages": pace.pages, "bytes": pace.bytes}.get(limit.name, 0.0)
     if each <= 0:
         return None
-    basis = f"the limit of {limit.limit:,} {limit.name} at {each:,.1f}/s"
+    basis = f"at most, by the limit of {limit.limit:,} {limit.name} at {each:,.1f}/s"
     return TimeLeft(round(left / each, 1), basis)
 
 

@@ -132,7 +132,9 @@ def one_line(crawl: CrawlSnapshot) -> str:
     """How *crawl* is doing, in one line."""
     totals, left = crawl.totals, time_left(crawl)
     live = sum(node.state == "live" for node in crawl.nodes)
-    text = left.basis if left.seconds is None else f"about {duration(left.seconds)}"
+    text = left.basis
+    if left.seconds is not None:
+        text = f"{duration(left.seconds)} ({text})"
     pace = f"{rate(totals.lately.pages)} pages/s"
     parts = [
         f"{crawl.crawl_id} {crawl.state}",

@@ -10,7 +10,7 @@ from frontier.queue.hosts import Record
 from frontier.queue.reserve import Scan
 from frontier.status.figures import Figures, Pace
 from frontier.status.forecast import time_left
-from frontier.status.sections import sections
+from frontier.status.sections import one_line, sections
 from frontier.status.views import LimitProgress, NodeView
 from frontier.status.watch import (
     FULLEST,
@@ -213,13 +213,13 @@ WAITS = "nothing is queued; 3 more wait until they are due"
 PAGES = LimitProgress("pages", "CLOSESPIDER_PAGECOUNT", 120, 1000, 0.12)
 SECONDS = LimitProgress("time", "CLOSESPIDER_TIMEOUT", 60_000, 100_000, 0.6)
 ITEMS = LimitProgress("items", "CLOSESPIDER_ITEMCOUNT", 1, 2, 0.5)
-AT_PAGES = "the limit of 1,000 pages at 2.0/s"
+AT_PAGES = "at most, by the limit of 1,000 pages at 2.0/s"
 
 
 @pytest.mark.parametrize(
     ("view", "seconds", "basis"),
     [
-        ({"queued": 5000, "seconds": 20.0}, None, SHORT),
+        ({"queued": 5000, "seconds": 20.0, "limits": (SECONDS,)}, None, SHORT),
         ({"queued": 1050, "done": 12}, 87.5, "the queue shrank by 12.0/s over 60 s"),
         ({"queued": 9, "done": 1, "more": 6}, None, GROWS),
         ({"queued": 7}, None, STILL),
@@ -231,7 +231,7 @@ AT_PAGES = "the limit of 1,000 pages at 2.0/s"
         (
             {"queued": 9, "limits": (PAGES, SECONDS), "pages": 2},
             40,
-            "the limit of 100 s",
+            "at most, by the limit of 100 s",
         ),
     ],
 )
@@ -239,6 +239,7 @@ def test_time_left_is_estimated_or_its_absence_explained(seen, view, seconds, ba
     left = time_left(seen(**view))
 
     assert (left.seconds, left.basis) == (seconds, basis)
+    assert basis in one_line(seen(**view))
 
 
 def test_a_crawl_that_is_over_has_no_time_left(seen):
