@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import re
 import signal
 import subprocess
@@ -47,6 +48,8 @@ STOPPING = {
     "they are killed, also where a callback hangs",
 }
 """What is said of the signals before that."""
+STREAMS = (1, 2)
+"""The descriptors of stdout and stderr."""
 PACE = 0.1
 """Seconds between looks at whether nodes still run."""
 TAIL = 8192
@@ -275,10 +278,16 @@ class NodeProcesses:
 
         Each is passed on as SIGTERM: SIGHUP, of a closed terminal, kills a node.
         The third signal kills them: a node whose callback hangs heeds no other.
+        What is printed after SIGHUP goes nowhere, if to that terminal.
         """
 
-        def pass_on(*_: object) -> None:
+        def pass_on(number: int, _: object) -> None:
             self._heard += 1
+            for stream in STREAMS * (number == signal.SIGHUP):
+                try:
+                    os.write(stream, b"")
+                except OSError:
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
             if self._heard < KILLS:
                 self.signal(signal.SIGTERM)
                 return

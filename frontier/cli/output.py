@@ -300,8 +300,8 @@ def bar(
 def live_line(look: Callable[[], tuple[str, str]]) -> Iterator[Callable[[], None]]:
     """Show what *look* returns, how it goes on; call what this yields often.
 
-    Elsewhere than on a terminal, say only the second thing that it returns, what is
-    waited for, when a wait begins; and when it ends.
+    Say the second thing that it returns, what is waited for, when a wait begins; and
+    when it ends. Elsewhere than on a terminal, say that alone.
     """
     from rich.live import Live
 
@@ -315,9 +315,8 @@ def live_line(look: Callable[[], tuple[str, str]]) -> Iterator[Callable[[], None
         due, before = time.monotonic() + INTERVAL, waits
         line, waits = look()
         if console.is_terminal:
-            text = Text(line, no_wrap=True, overflow="ellipsis")
-            live.update(text, refresh=True)
-        elif bool(waits) is not bool(before):
+            live.update(Text(line), refresh=True)
+        if bool(waits) is not bool(before):
             say(waits or f"it goes on: {line}")
 
     with live if console.is_terminal else nullcontext():

@@ -1,6 +1,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -142,14 +143,20 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(
     assert removed["queue"]["seen"] == 0
 
 
-def test_a_run_says_at_once_that_its_nodes_wait_for_the_store_and_once_why(frontier):
+def test_a_run_says_at_once_that_its_nodes_wait_for_the_store_and_once_why(
+    frontier, terminal
+):
     server = ("--redis-url", "redis://127.0.0.1:1", "-s", "FRONTIER_STORE_WAIT=6")
-    done = frontier("crawl", "run", "--seeds", "http://h/", "--nodes", "2", *server)
+    words = ("crawl", "run", "--seeds", "http://h/", *server, "--nodes")
+    done = frontier(*words, "2")
 
     assert done.returncode == 3
     assert done.stderr.startswith("the nodes wait for the store at 127.0.0.1:1\n")
     assert done.stderr.count("does not answer") == 1
     assert done.stderr.count("failed with exit code 1; its log is") == 2
+    _, said = terminal(*words, "1", columns="40")
+    waits = "the nodes wait for the store at 127.0.0.1:1"
+    assert waits in " ".join(re.sub(r"\x1b\[[^a-zA-Z]*.", "", said).split())
 
 
 def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
@@ -182,11 +189,14 @@ def test_nodes_of_a_closed_terminal_finish_what_is_in_flight(
     with subprocess.Popen(command, cwd=tmp_path, **streams) as process:
         os.close(theirs)
         wait_until(frontier, lambda seen: seen["totals"]["pages"] > 5)
+        process.send_signal(signal.SIGSTOP)  # the kernel does both at once
         os.close(ours)
         process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGCONT)
         until(lambda: "live" not in states(), "that they close")
         site.host_delays.clear()
 
+    assert process.returncode == 130
     assert states() == {"left"}
     assert not list(tmp_path.rglob("*.open"))
 
