@@ -175,7 +175,10 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
         names = ", ".join(node.node_id for node in outcome.nodes.failed())
         complain(f"the crawl is complete: other nodes took over the work of {names}")
     if outcome.exit_code is ExitCode.INTERRUPTED:
-        complain("interrupted; to go on with the crawl, run the same command again")
+        how = " before a node entered a crawl"
+        if seen is not None:
+            how = "; to go on with the crawl, run the same command again"
+        complain(f"interrupted{how}")
 
 
 def _with_limits(settings: dict[str, str], given: RunOptions) -> dict[str, str]:

@@ -253,7 +253,10 @@ class _Sight:
                 many = f"spider {self.plan.spider}, {counted(self.plan.nodes, 'node')}"
                 where = f"their logs are in {self.plan.log_dir}"
                 crawl = self.watch.look().crawl
-                say(f"crawl {crawl.crawl_id}, {many}; {where}")
+                name, left = crawl.crawl_id, crawl.queue.ready + crawl.queue.reserved
+                if crawl.created_ms < 1000 * self.since:
+                    name += f" goes on with {counted(left, 'queued request')}"
+                say(f"crawl {name}, {many}; {where}")
                 self._tell_of_others(crawl)
             crawl = self.watch.look().crawl
         except StoreUnavailable as error:  # the nodes say why

@@ -200,6 +200,8 @@ class NodeProcesses:
             self._stop()
             raise
         self.every.append(NodeProcess(node_id, log, process))
+        if self.interrupted:  # meanwhile: the signal went to those before it alone
+            process.terminate()
 
     def wait(self, meanwhile: Callable[[], None]) -> None:
         """Return when all have ended; *meanwhile* is called again and again."""

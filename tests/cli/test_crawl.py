@@ -113,6 +113,7 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(
 
     site.host_delays[1] = HELD
     with subprocess.Popen(command, cwd=tmp_path, **streams) as process:
+        said_until("crawl site-1 goes on with ", process)
         wait_until(frontier, lambda seen: live_nodes(seen) == ["node-3", "node-4"])
         os.kill(child_of(process, b"node-4"), signal.SIGKILL)
         err = said_until("node-4 failed with signal 9; its log is ", process)
@@ -169,6 +170,17 @@ def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
     (log,) = (tmp_path / ".frontier" / "logs").glob("*-node-1.log")
     assert f"node-1 failed with exit code 1; its log is {log}" in done.stderr
     assert "many" in done.stderr
+
+
+def test_a_run_that_is_interrupted_before_there_is_a_crawl_says_so(tmp_path):
+    words = ["crawl", "run", "--join", "--seeds", "http://h/", "--nodes", "1"]
+    command = [sys.executable, "-m", "frontier", *words]
+    with warm.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        until(lambda: list(tmp_path.rglob("*-node-1.log")), "that a node starts")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert err.endswith(b"frontier: interrupted before a node entered a crawl\n")
 
 
 def test_nodes_of_a_closed_terminal_finish_what_is_in_flight(
