@@ -265,7 +265,7 @@ class NodeProcesses:
             how = f"exit code {code}" if code > 0 else f"signal {-code}"
             self._complain(f"{node.node_id} failed with {how}; its log is {node.log}")
             last = node.last_words() or node.latest * (code > 0)
-            if last and not any(n.endswith(last) for n in self.news.values()):
+            if last and not any(last in n for n in self.news.values()):
                 self._say(f"  {last}")
 
     def signal(self, number: int) -> None:
