@@ -136,6 +136,11 @@ def _run() -> int:
     except FrontierError as error:
         complain(str(error))
         return error.code
+    except ModuleNotFoundError as error:
+        if error.name != "redis.asyncio":
+            raise
+        complain("the package redis is too old here: pip install 'redis>=6.2'")
+        return ExitCode.USAGE
     except UnicodeEncodeError as error:  # a name that the system took as bytes
         complain(f"{error.object[:200]!r} is not UTF-8")
         return ExitCode.USAGE

@@ -153,7 +153,7 @@ def progress(watched: Watched) -> Iterator[Row]:
     """How far the crawl is, and how long it will go on: numbers, then limits."""
     crawl, totals, queue = watched.crawl, watched.crawl.totals, watched.crawl.queue
     is_open = crawl.state == "open"
-    now, note = totals.rate, "from its start to its end"
+    now, note = totals.rate, "while its nodes ran"
     if is_open:
         now = totals.lately.pages
         note = f"in a minute; {rate(totals.rate)}/s from its start"
@@ -466,7 +466,10 @@ def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
             totals.refused,
             "done without being sent: out of scope, excluded, or at addresses refused",
         ),
-        (totals.given_up, "not sent: their hosts did not answer again and again"),
+        (
+            min(totals.given_up, queue.dead),  # less what was requeued
+            "not sent: their hosts did not answer again and again",
+        ),
         (totals.trapped, f"more links left out{_by_trap(totals)}"),
         (totals.reclaimed, "reservations taken back: no node had them any more"),
         (totals.local, "could not be stored, sent by one process"),

@@ -18,7 +18,7 @@ from frontier.settings.config import Config
 from frontier.status.back_offs import LeftAlone, together
 from frontier.status.figures import Figures
 from frontier.status.forecast import time_left
-from frontier.status.sections import nodes, one_line
+from frontier.status.sections import nodes, one_line, requests
 from frontier.status.views import CrawlSnapshot, NodeView
 from frontier.store.keys import CrawlKeys
 
@@ -214,6 +214,13 @@ SLOW = LeftAlone("slow.example", "throttled", 61_000 + 6 * 3_600_000, 12)
 def test_a_lost_node_has_the_pace_of_its_whole_run():
     (row,) = nodes(seen_of([a_node(state="lost")])).table
     assert row[1:3] == ["lost", "5.0"]
+
+
+def test_requests_that_were_given_up_and_requeued_are_not_counted_as_not_sent():
+    again = replace(seen_of(dead=1), totals=Figures(given_up=12))
+    assert [row.text for row in requests(again, str)][1].startswith("1 not sent: ")
+    (row,) = requests(replace(again, queue=Scan()), str)
+    assert "0 given up" in row.text
 
 
 def test_the_line_of_a_crawl_says_what_its_nodes_wait_for():

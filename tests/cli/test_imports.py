@@ -1,6 +1,10 @@
 """Commands import no library that they do not use: most of their time is imports."""
 
 import asyncio
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,7 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.settings.config import Config
 from tests.harness.commands import printed
 
+ROOT = Path(__file__).parents[2]
 HEAVY = ("scrapy", "twisted", "lxml", "tldextract", "re2", "rich.live", "rich.progress")
 RUN = """
 import sys
@@ -57,6 +62,18 @@ def test_commands_that_look_into_a_store_do_without_scrapy(here, tmp_path):
     ]
     lines = [f"{command} {server} {namespace}" for command in commands]
     run_all(lines, tmp_path)
+
+
+def test_a_redis_that_is_too_old_is_named_with_the_one_that_will_do(tmp_path):
+    (tmp_path / "redis.py").touch()  # one without redis.asyncio, as 2.10 is
+    command = [sys.executable, "-m", "frontier", "crawl", "list"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (wanted,) = (w for w in project["dependencies"] if w.startswith("redis>"))
+    assert done.returncode == 2
+    line = f"frontier: the package redis is too old here: pip install '{wanted}'\n"
+    assert done.stderr.decode() == line
 
 
 def test_commands_that_need_no_store_do_without_scrapy(tmp_path):
