@@ -50,6 +50,8 @@ T = TypeVar("T")
 SCANNED_A_SECOND = 100
 """Partitions that are looked at, on average: if a crawl has more than this, they are
 looked at less often than every second."""
+YOUNG = 0.1
+"""The part of a crawl's age that they are old at most: much changes at its start."""
 MANY_NODES = 32
 """A crawl with more nodes is read only every `SLOW_S`: each report has kilobytes."""
 SLOW_S = 5.0
@@ -199,7 +201,7 @@ class Watch:
             kept.clear()
         looks = self._newest(
             "partitions",
-            count / SCANNED_A_SECOND,
+            min(count / SCANNED_A_SECOND, YOUNG * crawl.view.seconds),
             lambda: list(look_at(store, keys, range(count), crawl.tiers)),
         )
         scans = [look.scan for look in looks]

@@ -95,6 +95,17 @@ def test_partitions_are_looked_at_as_often_as_their_number_allows(
     assert (found.crawl.queue.ready, found.oldest_s) == (PARTITIONS, 0)
 
 
+def test_partitions_of_a_young_crawl_are_looked_at_more_often(
+    watch, counted, clock, db, keys
+):
+    db("HSET", keys.meta, "created_ms", 10**13)  # no age, however slow this test is
+    watch.look()
+    db("HSET", keys.partition(7).counts, "ready", 850)
+    clock.now += 0.5 * PARTITIONS / SCANNED_A_SECOND
+
+    assert watch.look().crawl.queue.ready == 850
+
+
 def test_hosts_are_those_with_long_queues_errors_and_long_times(watch, db, keys, fill):
     fill(3, "long.example", 40)
     fill(3, "short.example", 2)
