@@ -70,7 +70,8 @@ async def test_a_heartbeat_brings_the_version_alone(do, store, crawl):
 async def test_a_paused_crawl_does_not_end(do, store, crawl):
     do(PAUSED)
     assert await finish(store.run, crawl, ttl=60.0) is None
-    do(RESUMED)
+    assert do(RESUMED)
+    assert do(RESUMED) is None
     assert await finish(store.run, crawl, ttl=60.0) is True
 
 

@@ -263,6 +263,26 @@ async def test_a_late_answer_leaves_the_name_that_another_process_has_kept(
     assert a.leases.covers(lease)
 
 
+async def test_a_name_that_was_answered_late_or_given_up_covers_nothing(
+    store, join, clock
+):
+    async def run(calls):
+        replies = await store.run(calls)
+        clock.now += busy
+        return replies
+
+    busy = 0.0
+    a, b = await join("a", run), await join("b")
+    leases = await a.take(7), await b.take(8)
+    b.place.end_name()
+    assert not b.leases.covers(leases[1])
+
+    clock.now += LIFE * TTL / 2
+    busy = 0.6 * LIFE * TTL
+    await a.beat()
+    assert not a.leases.covers(leases[0])
+
+
 async def test_renaming_ends_though_replies_are_lost_and_names_change(
     store, join, clock
 ):

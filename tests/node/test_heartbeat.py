@@ -206,6 +206,13 @@ async def test_look_finds_a_ready_queue_without_a_hint(parts, db, crawl):
     assert a.ready.knows(3)
 
 
+async def test_a_node_learns_that_the_crawl_has_ended(parts, db, crawl):
+    a = parts("a")
+    db("HSET", crawl.meta, "state", "finished")
+    await a.heartbeat.beat()
+    assert a.finished.is_set()
+
+
 async def test_stop_during_a_round_held_up_by_the_server_takes_no_partition(
     parts, monkeypatch
 ):

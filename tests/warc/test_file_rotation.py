@@ -1,6 +1,7 @@
 import gzip
 import os
 from io import FileIO
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from frontier.model import Original
 from frontier.warc.file_rotation import (
     WarcConfig,
     WarcWriter,
+    compress,
     file_name,
     safe_name,
 )
@@ -183,6 +185,14 @@ def test_names_are_sane():
     assert safe_name("-rf") == "_rf"
     assert safe_name("") == "_"
     assert len(file_name("c" * 500, 1e9, 123456, "n" * 500) + ".open") < 255
+
+
+def test_a_large_record_is_compressed_in_pieces():
+    record = SimpleNamespace(record_id="x", parts=(os.urandom(5 << 20),))
+    blocks = list(compress(record))
+
+    assert max(map(len, blocks)) < 3 << 20
+    assert gzip.decompress(b"".join(blocks)) == record.parts[0]
 
 
 def test_failed_write_is_completed_by_the_next_close(writer, tmp_path, monkeypatch):
