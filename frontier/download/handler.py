@@ -180,7 +180,7 @@ class Handler(CheckedHandler):
             self.warn_of_loss(error, request.url)
             raise
         wire.truncated = truncation(response.flags)
-        if wire.truncated and CUT in request.meta:  # it was stopped at its limit
+        if wire.truncated == "unspecified" and CUT in request.meta:  # at its limit
             wire.truncated = "length"
         wire.body = await spool.take(response.body)
         wire.is_complete = True

@@ -248,8 +248,16 @@ class Cluster:
         return commands.run(*words, *self.where, **{"cwd": ROOT, **options})
 
     def do(self, *words, **options):
-        """The same, of what has to succeed."""
-        done = self.ask(*words, **options)
+        """The same, of what has to succeed.
+
+        On a busy machine a node may be silent for so long that nobody waits for it.
+        """
+
+        def told():
+            done = self.ask(*words, **options)
+            return "no word from" not in done.stderr and done
+
+        done = until(told, "each node's word")
         assert done.returncode == 0, done.stderr
         return done
 
