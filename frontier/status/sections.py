@@ -240,7 +240,8 @@ def hosts(watched: Watched, when: When) -> Section:
             f"{h.host} {h.seconds:.2g} s" for h in slow if h.seconds >= 1
         ],
         "Left alone": [
-            f"{one.host} until {when(one.until_ms)}: {one.why}, {one.failures:,} times"
+            f"{one.host} until {when(one.until_ms)}: {one.why}, "
+            f"{counted(one.failures, 'time')}"
             for one in alone.named
         ],
     }
