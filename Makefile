@@ -54,7 +54,7 @@ test-store: .venv/.installed-dev
 STORE_TESTS = tests/queue tests/cluster tests/seen tests/store tests/collection \
   tests/cli/test_crawl_end.py \
   $(addprefix tests/integration/,test_kill.py test_local.py \
-  test_rebuild.py test_collection.py test_archive.py)
+  test_rebuild.py test_last_node.py test_archive.py)
 
 stores: .venv/.installed-dev
 	for kind in cluster sentinel; do TEST_STORE=$$kind $(PYTEST) \
