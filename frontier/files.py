@@ -40,6 +40,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of writing, never of reading."""
 OPEN = ".open"
 """Ends the name of a file that is not whole yet."""
+LINK = "it is a link; name what it leads to"
+"""Why a file is left alone that would be replaced, or that a directory has."""
 
 
 def creating(mode: int) -> Callable[[str, int], int]:

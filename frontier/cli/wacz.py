@@ -14,7 +14,7 @@ from frontier.cli.command import (
     option,
     options,
 )
-from frontier.cli.output import ExitCode, Shown, bar, complain
+from frontier.cli.output import ExitCode, Shown, bar, complain, end_with
 from frontier.errors import BadWarc, ConfigurationError, NotFound
 from frontier.files import mode_of_environment
 from frontier.status.validate import printable
@@ -78,6 +78,8 @@ def create(how: CreateOptions) -> Shown:
         is_whole = False
 
     warcs = warc_files(given, crawl_id=how.crawl or None, refused=refused)
+    if left_out and not warcs:
+        end_with(["no WARC file is left"])
     total, done = sum(path.stat().st_size for path in warcs), 0
     with bar("WARC files", total, bytes_=True) as progress:
 

@@ -234,7 +234,7 @@ def _files_in(
         complain(text)
         wrong.append(Path())
 
-    return files_in(_there(given), say, failed, unclosed, ENDINGS)
+    return files_in(_there(given), failed, unclosed, ENDINGS)
 
 
 def _told(path: Path, error: Exception) -> str:

@@ -15,7 +15,6 @@ from frontier.cli.output import (
     bar,
     complain,
     end_with,
-    say,
     show_result,
 )
 from frontier.errors import ConfigurationError
@@ -246,9 +245,10 @@ def files_given(
             missing = f"{spelled(path)}: there is no such file or directory"
             end_with([missing], ExitCode.NOT_FOUND)
     endings = (*ENDINGS, WACZ) if waczs else ENDINGS
-    paths = files_in(named, say, trouble.file, trouble.unclosed, endings, without)
+    paths = files_in(named, trouble.file, trouble.unclosed, endings, without)
     if not (paths or trouble.is_unclosed):
-        end_with(["no WARC files were given"], ExitCode.NOT_FOUND)
+        code = ExitCode.INCOMPLETE if trouble.files else ExitCode.NOT_FOUND
+        end_with(["no WARC files were given"], code)
     return paths
 
 

@@ -102,12 +102,16 @@ def remove(how: RemoveOptions) -> Shown:
     again.
     """
     trouble, wanted = Trouble(), how.wanted()
+    from frontier.files import LINK
     from frontier.postcrawl.working_directory import beside
     from frontier.warc.remote_files import RemotePath
 
     paths = files_given(how.given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
         raise ConfigurationError("captures can only be removed from local files")
+    for path in paths:
+        if path.is_symlink():  # its name would be of a new file, and the old one stay
+            trouble.file(f"{path}: {LINK}")
     if not paths:  # all that were given are not closed
         trouble.require_closed(how)
     with (
@@ -223,8 +227,8 @@ class _Removal:
         """Whether no files failed after the first *named*; complain if some did."""
         if len(self.trouble.files) > named:
             complain(
-                "nothing was removed: leave out the files that cannot be read to "
-                "the end"
+                "nothing was removed: leave out links, and the files that cannot be "
+                "read to the end"
             )
         return len(self.trouble.files) == named
 

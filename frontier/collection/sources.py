@@ -137,7 +137,6 @@ def sources(
     if here is not None and here.is_dir():
         paths = files_in(
             [here],
-            lambda _: None,
             lambda text: broken(SourceBroken(target, text)),
             lambda _: None,
             (".warc", ".warc.gz", ".warc.zst", ".wacz"),

@@ -153,7 +153,7 @@ def _below(place: str, gaps: list[Gap]) -> Iterator[Path]:
 
     try:
         if path.exists():
-            yield from below(path, lambda _: None, failed)
+            yield from below(path, failed)
         else:
             failed(f"{place}: there is no such directory or file")
     except OSError as error:

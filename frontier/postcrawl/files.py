@@ -2,11 +2,12 @@
 
 What always holds:
 
-1.  A directory is searched to its bottom. Links to directories are reported; files
-    with other names, and what a command itself has there, are skipped.
-2.  What cannot be read is reported as a failure: an unreadable directory, a file that
-    is not closed, and one whose name is not UTF-8, which no manifest can have.
-3.  A file is read once, however often it is named.
+1.  A directory is searched to its bottom. Files with other names, and what a command
+    itself has there, are skipped.
+2.  What is not read is reported as a failure: an unreadable directory, a file that is
+    not closed, one whose name is not UTF-8, which no manifest can have, and a symbolic
+    link in a directory: to write in its place would leave what it leads to.
+3.  A file is read once, however often it is named, and by whatever names.
 
 A file that is read and the file it becomes have the same name below their directories.
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from frontier.errors import ConfigurationError
-from frontier.files import OPEN
+from frontier.files import LINK, OPEN
 from frontier.postcrawl.working_directory import BESIDE
 from frontier.warc.remote_files import RemotePath
 
@@ -31,7 +32,6 @@ FROM_WACZ = ".from-wacz"
 
 def files_in(
     given: Iterable[Path],
-    say: Callable[[str], None],
     failed: Callable[[str], None],
     unclosed: Callable[[str], None],
     endings: tuple[str, ...] = ENDINGS,
@@ -40,12 +40,12 @@ def files_in(
     """*given* files, and those in *given* directories, in the order of their names.
 
     From a directory, only files with *endings* (in capitals, too), and nothing in
-    *without*, which may be below it. *say* is told what is not looked at, *failed* what
-    cannot be, and *unclosed* which files are not closed.
+    *without*, which may be below it. *failed* is told what is not read, and *unclosed*
+    which files are not closed.
     """
-    found: dict[Path, None] = {}
+    found: dict[Path, Path] = {}
     for top in given:
-        for path in below(top, say, failed, without):
+        for path in below(top, failed, without):
             name = path.name.removesuffix(OPEN)
             if ends_with(name, endings) and name != path.name:
                 here = not isinstance(path, RemotePath)
@@ -54,13 +54,15 @@ def files_in(
                         f"{spelled(path)} is not closed: its writer still runs, or was "
                         "killed (frontier warc repair)"
                     )
+            elif path is not top and ends_with(name, endings) and path.is_symlink():
+                failed(f"{spelled(path)}: {LINK}")
             elif path is top or ends_with(name, endings):
                 try:
                     os.fspath(path).encode()
-                    found[path] = None
+                    found.setdefault(path.resolve(), path)
                 except UnicodeEncodeError:
                     failed(f"{spelled(path)}: its name is not UTF-8")
-    return list(found)
+    return list(found.values())
 
 
 def ends_with(name: str, endings: str | tuple[str, ...]) -> bool:
@@ -70,7 +72,6 @@ def ends_with(name: str, endings: str | tuple[str, ...]) -> bool:
 
 def below(
     top: Path,
-    say: Callable[[str], None],
     failed: Callable[[str], None],
     without: Path | None = None,
 ) -> Iterator[Path]:
@@ -83,11 +84,13 @@ def below(
         return
 
     def is_entered(path: Path) -> bool:
-        if path.is_symlink():
-            say(f"{spelled(path)} is a link to a directory; left out")
-            return False
         apart = without is not None and path.resolve() == without.resolve()
-        return path.name != BESIDE and not apart
+        if path.name == BESIDE or apart:
+            return False
+        if path.is_symlink():
+            failed(f"{spelled(path)}: {LINK}")
+            return False
+        return True
 
     def unreadable(error: OSError) -> None:
         failed(f"{spelled(error.filename)}: {error.strerror}")

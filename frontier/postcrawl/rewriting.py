@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from frontier.cdx.lines import GET, INDEXED, Capture, capture_of, parse
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import (
+    LINK,
     OPEN,
     make_directory,
     mode_of_environment,
@@ -84,7 +85,7 @@ def perform(todo: Pass, path: Path, out: Path) -> Rewritten:
 
     Raises:
         StaleManifest: The file has changed since its manifest was made.
-        Unwritable: Other records cannot be put into it, or it is damaged.
+        Unwritable: Other records cannot be put into it, or it is damaged, or a link.
         FileTaken: Another file has the new name.
         FileInUse: Another process is writing it.
         OSError: One cannot be read or written; the old file is as it was.
@@ -98,6 +99,8 @@ def perform(todo: Pass, path: Path, out: Path) -> Rewritten:
     if manifest is None:
         raise StaleManifest(str(path))
     is_in_place = out.resolve() == path.resolve()
+    if is_in_place and path.is_symlink():
+        raise Unwritable(f"{path}: {LINK}")
     # A file elsewhere is done only if it was made of the same bytes.
     source = None if is_in_place else (manifest.size, manifest.ends)
     facts = json.dumps([todo.reason, source, actions])

@@ -23,6 +23,7 @@ from zipfile import ZIP_DEFLATED
 from frontier.errors import BadWacz, BadWarc, FileTaken, NotFound
 from frontier.files import (
     FILE_MODE,
+    LINK,
     OPEN,
     make_directory,
     open_input,
@@ -88,8 +89,8 @@ def warc_files(
     """Return *given* files, and for a directory the closed WARC files in it.
 
     With *crawl_id*, return only the files of that crawl, whichever node wrote them. A
-    file that is not a regular one, or not closed yet, is left out: *refused* is called
-    with it and the reason.
+    file that is not a regular one, or not closed yet, is left out, as is a link in a
+    directory: *refused* is called with it and the reason.
 
     Raises:
         NotFound: One does not exist.
@@ -109,7 +110,8 @@ def warc_files(
         for each in many:
             if crawl_id is not None and not names_of(crawl_id).fullmatch(each.name):
                 continue
-            if why := _why_not(each):
+            is_link = each is not path and each.is_symlink()
+            if why := LINK if is_link else _why_not(each):
                 refused(each, why)
                 continue
             if found.setdefault(each.name, each).absolute() != each.absolute():

@@ -100,6 +100,10 @@ class RemotePath:
         """Itself."""
         return self
 
+    def is_symlink(self) -> bool:
+        """No."""
+        return False
+
     def exists(self) -> bool:
         """Whether it exists; yes if nobody answers: opening it then says why."""
         try:
