@@ -38,7 +38,7 @@ from frontier.cli.warc_remove import remove, restore
 from frontier.errors import BadWarc, ConfigurationError, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from frontier.warc.captures import Listed
 
@@ -68,11 +68,8 @@ def list_all(how: ListOptions) -> None:
 
     wanted = Wanted(how.url, statuses_named(how.status), how.mime.lower())
     wrong: list[Path] = []
-    unclosed: list[str] = []
-    paths = _files_in(how.given, wrong, unclosed.append)
-    for line in unclosed:
-        say(line)
-    if not (paths or wrong or unclosed):
+    paths = _files_in(how.given, wrong)
+    if not (paths or wrong):
         places = ", ".join(map(str, how.given))
         missing = f"no WARC files ({', '.join(ENDINGS)}) in {places}"
         end_with([missing], ExitCode.NOT_FOUND)
@@ -224,17 +221,18 @@ def _there(paths: list[Path]) -> list[Path]:
     return paths
 
 
-def _files_in(
-    given: list[Path], wrong: list[Path], unclosed: Callable[[str], None] = say
-) -> list[Path]:
-    """*given* files, and those below *given* directories."""
+def _files_in(given: list[Path], wrong: list[Path]) -> list[Path]:
+    """*given* files, and those below *given* directories.
+
+    What cannot be read, as a file that is not closed, is added to *wrong*.
+    """
     from frontier.postcrawl.files import files_in
 
     def failed(text: str) -> None:
         complain(text)
         wrong.append(Path())
 
-    return files_in(_there(given), failed, unclosed, ENDINGS)
+    return files_in(_there(given), failed, failed, ENDINGS)
 
 
 def _told(path: Path, error: Exception) -> str:

@@ -208,6 +208,11 @@ def test_unreadable_file_is_reported_and_other_captures_are_listed(warcs):
     assert len(lines) == 3
     assert sum("cut.warc.gz" in each or "none.warc.gz" in each for each in lines) == 2
     assert "is not closed" in "".join(lines)
+    assert all(each.startswith("frontier: ") for each in lines)
+    code, found, err = listed(warcs / "live.warc.gz.open")
+    assert (code, found["captures"]) == (ExitCode.INCOMPLETE, [])
+    assert found["complete"] is False
+    assert err.startswith("frontier: ")
 
 
 @pytest.mark.parametrize(
