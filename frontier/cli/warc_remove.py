@@ -123,7 +123,7 @@ def remove(how: RemoveOptions) -> Shown:
         removal = _Removal(warcs, waczs, manifests, how, wanted, trouble)
         removal.run()
         said = removal.facts()
-    what = "removed" if how.yes else "to remove, with --yes"
+    what = "removed" if how.yes else "to remove"
     if how.yes and said["records"]:
         say(STALE)
         if how.collection is None:
@@ -132,7 +132,12 @@ def remove(how: RemoveOptions) -> Shown:
                 "--collection."
             )
     shown = trouble.shown(said, _lines(said, what))
-    if said["records"] or said["index_entries"] or shown.code:
+    if said["records"] or said["index_entries"]:
+        if not how.yes:
+            refusal = "nothing was removed; add --yes to remove them"
+            shown = replace(shown, faults=[refusal], code=ExitCode.USAGE)
+        return shown
+    if shown.code:
         return shown
     nothing = "nothing to remove was found in the files given"
     return replace(shown, faults=[nothing], code=ExitCode.NOT_FOUND)

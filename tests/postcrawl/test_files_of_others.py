@@ -287,7 +287,8 @@ def test_a_date_of_14_digits_is_one(tmp_path, second):
     assert f"WARC-Date: {digits}\r\n".encode() in b"".join(
         gzip.decompress(part) for part in [packed]
     )
-    found = run("remove", out / "one.warc.gz", "--url", "http://a.example/odd")
+    words = ["remove", out / "one.warc.gz", "--url", "http://a.example/odd"]
+    found = run(*words, code=ExitCode.USAGE)
     assert len(found["records"]) == 1
 
 

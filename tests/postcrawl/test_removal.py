@@ -52,8 +52,11 @@ def listed(directory):
 def test_a_url_leaves_and_its_revisits_become_responses_first(before, collection):
     was, files = dict(blocks(before)), state(collection)
     words = ["remove", collection, "--url", TARGET, "--reason", "case 7"]
-    told = run(*words)
+    told = run(*words, code=ExitCode.USAGE)
     assert (len(told["records"]), told["dependent"], told["written"]) == (2, 1, 0)
+    asked = commands.run("warc", *words)
+    assert "2 records to remove" in asked.stdout
+    assert asked.stderr == "frontier: nothing was removed; add --yes to remove them\n"
     assert state(collection) == files
 
     done = run(*words, "--yes")
@@ -334,7 +337,8 @@ def captures(directory):
 
 @pytest.mark.parametrize("more", [[], ["--yes"]])
 def test_captures_left_with_the_removed_payload_are_counted(collection, more):
-    done = run("remove", collection, "--url", TARGET, *more)
+    code = ExitCode.OK if more else ExitCode.USAGE
+    done = run("remove", collection, "--url", TARGET, *more, code=code)
     assert done["payloads_left"] == {in_hex(sha1(PAGE)): 1}
     if more:
         run("remove", collection, "--payload", sha1(PAGE), "--yes")

@@ -167,7 +167,7 @@ def test_the_index_leads_to_another_crawl_that_has_the_payload(
     index = collection
     assert index.hash(index.keys.alldupes)[key(PAGE)] == "crawl-1"
 
-    told = run("remove", *words(index, before_files))
+    told = run("remove", *words(index, before_files), code=ExitCode.USAGE)
     assert (told["index_entries"], len(told["records"])) == (1, 1)
     assert index.hash(index.keys.alldupes)[key(PAGE)] == "crawl-1"
     done = run("remove", *words(index, before_files), "--yes")
