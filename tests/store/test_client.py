@@ -120,6 +120,7 @@ async def test_silent_server_is_reported_by_the_pulse_each_time(connect, own_ser
     pulse.cancel()
 
 
+@pytest.mark.one_server("a server that is told by hand to follow another")
 async def test_a_primary_that_was_a_replica_for_a_while_is_another(
     connect, own_server, unique
 ):
