@@ -96,7 +96,7 @@ class Outcome:
     """The crawl after the nodes had left it; ``None`` if none entered one."""
     nodes: NodeProcesses
     is_away: bool = False
-    """Whether the store does not answer, as nodes that failed have said."""
+    """Whether the store does not answer, as nodes have said."""
 
     @property
     def crawl(self) -> CrawlSnapshot | None:
@@ -296,8 +296,8 @@ def run(plan: Plan) -> Outcome:
         try:
             watch = sight.entered()  # a new one, so that it reads everything now
             return Outcome(None if watch is None else watch.look(), nodes)
-        except StoreUnavailable:
-            if not (nodes.news and nodes.failed()):
+        except StoreUnavailable as error:
+            if not any(error.where in line for line in nodes.news.values()):
                 raise
             return Outcome(None, nodes, is_away=True)
 

@@ -245,40 +245,41 @@ async def test_heartbeat_of_another_process_keeps_the_lease_covered(join, clock)
     assert not a.place.is_live
 
 
-async def test_a_late_answer_leaves_the_name_that_another_process_has_kept(
-    store, join, clock
-):
+@pytest.fixture
+def computing(store, clock):
+    """Calls whose replies are read after a callback has computed for `seconds`."""
+
     async def run(calls):
         replies = await store.run(calls)
-        clock.now += busy
+        clock.now += run.seconds
         return replies
 
-    busy = 0.0
-    a = await join("a", run)
+    run.seconds = 0.0
+    return run
+
+
+async def test_a_late_answer_leaves_the_name_that_another_process_has_kept(
+    join, clock, computing
+):
+    a = await join("a", computing)
     lease, stood_in = await a.take(), clock.now + TTL / 2
     a.place.stand_in = lambda: stood_in
-    busy = TTL  # a callback computes before the answer is read
+    computing.seconds = TTL
     await a.beat()
 
     assert a.leases.covers(lease)
 
 
 async def test_a_name_that_was_answered_late_or_given_up_covers_nothing(
-    store, join, clock
+    join, clock, computing
 ):
-    async def run(calls):
-        replies = await store.run(calls)
-        clock.now += busy
-        return replies
-
-    busy = 0.0
-    a, b = await join("a", run), await join("b")
+    a, b = await join("a", computing), await join("b")
     leases = await a.take(7), await b.take(8)
     b.place.end_name()
     assert not b.leases.covers(leases[1])
 
     clock.now += LIFE * TTL / 2
-    busy = 0.6 * LIFE * TTL
+    computing.seconds = 0.6 * LIFE * TTL
     await a.beat()
     assert not a.leases.covers(leases[0])
 
