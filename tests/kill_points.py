@@ -69,9 +69,9 @@ def check_kills(made, kills):
     It ends as one that was not killed, also if the second run was killed, too.
     """
     calm = made("calm")
-    moments = range(1, calls_of(calm.run) + 1)
+    calls = calls_of(calm.run)
     wanted, killed = calm.end(), 0
-    for moment in random.sample(moments, kills) if kills else moments:
+    for moment in random.sample(range(1, calls + 1), calls):
         wild = made(str(moment))
         for again in (moment, moment, 0):
             if calls_of(wild.run, again) is not None:
@@ -79,4 +79,6 @@ def check_kills(made, kills):
             killed += 1
             wild.after_kill()
         assert wild.end() == wanted, f"killed at call {moment}"
+        if kills and killed:  # not all runs have as many calls: some moments never come
+            return
     assert killed

@@ -19,7 +19,8 @@ def ended(server, store, unique, db):
 
     async def ended():
         shape = crawl_settings(Config(partitions=16))
-        keys = await enter(store.run, unique, "site", "", shape)
+        # The default collection is the whole server's, and no other test has this id.
+        keys = await enter(store.run, unique, unique, "", shape)
         db("HSET", keys.meta, "state", "finished")
         where = ("--redis-url", server.url, "--namespace", unique)
         return keys, (*where, "--crawl", keys.crawl_id)
@@ -40,7 +41,7 @@ async def test_crawl_delete_requires_yes_and_reports_the_collection_kept(
 
     done = frontier("crawl", "delete", *named, "--yes")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "site-1 is deleted: 17 keys" in done.stdout
+    assert f"{keys.crawl_id} is deleted: 17 keys" in done.stdout
     assert "frontier collection purge" in done.stdout
     assert db("EXISTS", keys.meta) == 0
 
@@ -64,7 +65,7 @@ async def test_what_is_left_of_a_crawl_without_meta_can_be_deleted(
     assert "16 keys, and no meta" in done.stdout
     assert db("EXISTS", queued) == 0
     assert frontier("crawl", "delete", *named, "--yes").returncode == 4
-    db("SADD", RegistryKeys(unique).crawls, "site-1")
+    db("SADD", RegistryKeys(unique).crawls, keys.crawl_id)
     assert frontier("crawl", "delete", *named, "--yes").returncode == 0
 
 
@@ -91,7 +92,7 @@ async def test_on_a_terminal_it_asks(ended, terminal, db):
 
     code, said = terminal("crawl", "delete", *named, answer="n\n")
     assert code == 2
-    assert "Delete site-1?" in said
+    assert f"Delete {keys.crawl_id}?" in said
     assert db("EXISTS", keys.meta) == 1
     code, said = terminal("crawl", "delete", *named, answer="y\n")
     assert code == 0, said
@@ -142,8 +143,8 @@ async def test_a_close_says_who_commits(ended, frontier, db, unique, uncommitted
 
     done = frontier("crawl", "end", *named, "--yes")
     assert done.returncode == 0
-    command = f"frontier collection commit --crawl site-1 --collection {unique}"
-    assert command in done.stderr
+    in_it = f"--crawl {keys.crawl_id} --collection {unique}"
+    assert f"frontier collection commit {in_it}" in done.stderr
 
 
 async def test_what_is_discarded_is_forgotten_in_the_collection_that_it_is_in(
@@ -170,10 +171,10 @@ async def test_the_status_of_a_crawl_that_nobody_has_committed_is_not_ok(
     within = uncommitted(keys)
     alone = frontier("crawl", "status", *named)
     assert alone.returncode == 6
-    command = f"frontier collection {verb} --crawl site-1 --collection {unique}"
-    assert command in alone.stderr
+    in_it = f"--crawl {keys.crawl_id} --collection {unique}"
+    assert f"frontier collection {verb} {in_it}" in alone.stderr
 
-    db("HSET", within.owners, "site-1", "another store")
+    db("HSET", within.owners, keys.crawl_id, "another store")
     assert frontier("crawl", "status", *named).returncode == 0
     db("DEL", within.owners)
     later = int(db("TIME")[0]) * 1000 + 600_000  # however long the process takes
@@ -205,11 +206,11 @@ async def test_a_crawl_is_named_by_its_id_alone(ended, frontier, db):
     assert "CRAWL_ID" in neither.stderr
     both = frontier("crawl", "delete", "site-2", *named, "--yes")
     assert both.returncode == 2
-    assert "site-2 and --crawl site-1" in both.stderr
+    assert f"site-2 and --crawl {keys.crawl_id}" in both.stderr
     status = frontier("crawl", "status", "site-9", *where)
     assert status.returncode == 4
     assert db("EXISTS", keys.meta) == 1
-    done = frontier("crawl", "delete", "site-1", *where, "--yes")
+    done = frontier("crawl", "delete", keys.crawl_id, *where, "--yes")
     assert (done.returncode, done.stderr) == (0, "")
     assert db("EXISTS", keys.meta) == 0
 
