@@ -193,8 +193,11 @@ def apply(how: ApplyOptions) -> Shown:
     if (how.out is not None) is how.in_place:
         raise ConfigurationError("give --out DIR or --in-place")
     trouble = Trouble()
+    from frontier.postcrawl.plan import files_of
+
     with hold(how.directory, is_made=True):
-        said = _apply(how.directory, how.out, how, trouble)
+        files = files_of(how.directory, trouble.file)
+        said = _apply(how.directory, files, how.out, how, trouble)
     if how.in_place and said["replaced"]:
         say(STALE)
     return trouble.shown(said, [rewritten(said, "revisits")])
@@ -242,6 +245,7 @@ def dedupe(how: DedupeOptions) -> Shown:
     """Manifest, plan and apply: deduplicate into another directory."""
     trouble, out, directory = Trouble(), how.out, how.out / "manifests"
     from frontier.postcrawl.files import outs_of
+    from frontier.postcrawl.plan import files_of
 
     policy = how.policy()
     paths = files_given(how.given, trouble, without=out)
@@ -250,7 +254,7 @@ def dedupe(how: DedupeOptions) -> Shown:
     with hold(directory):
         said = manifests_of(paths, directory, how, trouble)
         said |= _plan(directory, how, policy, trouble, how.originals)
-        said |= _apply(directory, out, how, trouble)
+        said |= _apply(directory, files_of(directory), out, how, trouble)
     return trouble.shown(said, [_planned(said), rewritten(said, "revisits")])
 
 
@@ -349,13 +353,17 @@ def _plan(
 
 
 def _apply(
-    directory: Path, out: Path | None, running: Running, trouble: Trouble
+    directory: Path,
+    files: Iterable[str],
+    out: Path | None,
+    running: Running,
+    trouble: Trouble,
 ) -> dict[str, Any]:
     from frontier.postcrawl.files import outs_of
-    from frontier.postcrawl.plan import applying, files_of
+    from frontier.postcrawl.plan import applying
     from frontier.warc.remote_files import path_of
 
-    paths = [path_of(file) for file in files_of(directory)]
+    paths = [path_of(file) for file in files]
     outs = paths if out is None else outs_of(paths, out)
     return running.performed(applying(directory), paths, outs, trouble)
 

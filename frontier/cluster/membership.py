@@ -355,10 +355,12 @@ class Membership:
             self._met.clear()
             self._missed.clear()
         self._at = int(now)
+        former = self._members
         if members:
             self._read_map(members)
         self._known = int(epoch) if members or not went_back else 0
-        if int(epoch) != self.epoch:
+        # A map that has lost its last writes counts the same epochs with other members.
+        if int(epoch) != self.epoch or self._members != former:
             self.epoch = int(epoch)
             self.ring = Ring(self._members, self._partitions)
         return View(

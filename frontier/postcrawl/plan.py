@@ -188,8 +188,12 @@ def _query(
     ((plan.copies, plan.copied_bytes),) = engine.rows(COPIES)
 
 
-def files_of(directory: Path) -> list[str]:
+def files_of(
+    directory: Path, say: Callable[[str], None] = lambda _: None
+) -> list[str]:
     """The files with manifests in *directory*, except those that are left as they are.
+
+    Why one is left is told *say*.
 
     Raises:
         NoManifest: There are none, or no plan.
@@ -202,6 +206,8 @@ def files_of(directory: Path) -> list[str]:
         manifest = stored_manifest(place)
         if manifest is None:
             raise StaleManifest(str(place))
+        for fault in manifest.left_because:
+            say(fault)
         if not manifest.left_because:
             found.append(manifest.file)
     return found

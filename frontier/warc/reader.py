@@ -425,7 +425,8 @@ class Members(Source):
                 out = inflate.decompress(data, BLOCK)
             except self._errors as error:
                 kind = "gzip member" if self.frames is None else "zstd frame"
-                reason = f"not a {kind} ({error})"
+                is_none = not self.given  # of its content
+                reason = f"{'not a' if is_none else 'a damaged'} {kind} ({error})"
                 raise BadWarc(self.name, self.member, reason) from None
             is_end = inflate.eof
             size = len(out)

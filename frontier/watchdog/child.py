@@ -151,6 +151,7 @@ class Watchdog:
                 elif again and time.monotonic() >= again:
                     again = 0.0
                     await self._start()
+                self._memory.turn()
                 self._tell()
                 await asyncio.sleep(turn)
         finally:
@@ -181,7 +182,7 @@ class Watchdog:
             self._child.stdin.write(self._given)
 
     def _tell(self) -> None:
-        self._memory.turn()
+        """Give the process the last heartbeat, if it does not have that yet."""
         said = self._membership.said
         if said is not self._said and said is not None:
             self._said = said
@@ -197,6 +198,7 @@ class Watchdog:
 
     def enter(self, record: bytes) -> tuple[bytes, float]:
         """Show that code of *record*'s request runs; return what ran, for `leave`."""
+        self._tell()  # what it has may be under a name that this node has dropped
         before, self._now = self._now, record
         self._memory.run(record)
         return before, time.monotonic()

@@ -91,6 +91,11 @@ class Watch:
         self._silent = 0.0
         """Seconds for which the loop has stood still, excluding time in which the node
         was stopped or this process frozen."""
+        self._busy = 0.0
+        """Those of them since the code of another request was last seen to run: the
+        loop need not turn between two callbacks."""
+        self._ran: Running | None = None
+        """The request whose code was last seen to run."""
         self._due = 0.0
         self._told = False
         self._over = False
@@ -112,19 +117,23 @@ class Watch:
         self._looked = now
         if self._memory.turns != self._turns:
             self._turns = self._memory.turns
-            self._silent = self._due = 0.0
+            self._silent = self._busy = self._due = 0.0
             self._told = self._over = False
             return
         if self._is_stopped():
             return
         self._silent += elapsed
+        self._busy += elapsed
+        running = self._memory.running
+        if running is not None and running.partition >= 0 and running != self._ran:
+            self._ran, self._busy, self._told = running, 0.0, False
         if self._silent < self._late or self._over:
             return
-        if self._silent >= self._ttl and not self._told:
+        if self._busy >= self._ttl and not self._told:
             self._told = True
             self._say(
-                f"{self._what(self._memory.running)} has kept node {self._node_id} "
-                f"busy for {self._silent:.0f} s; it keeps its leases for at most "
+                f"{self._what(running)} has kept node {self._node_id} "
+                f"busy for {self._busy:.0f} s; it keeps its leases for at most "
                 f"{self._busy_max:g} s (FRONTIER_BUSY_MAX)"
             )
         if now >= self._due:
@@ -147,16 +156,16 @@ class Watch:
         return f"the callback of {running.url}"
 
     def _act(self) -> None:
-        if self._silent >= self._busy_max:
+        if self._memory.turns != self._turns or self._is_stopped():
+            return  # since `look` looked: what it says may have had to wait
+        if self._busy >= self._busy_max:
             self._give_up()
-        elif self._beat():
+        else:
+            self._beat()
             self._due = time.monotonic() + self._ttl / 3
 
-    def _beat(self) -> bool:
-        """Send a heartbeat for the node, with what it is doing.
-
-        Return whether it was sent, or none has to be.
-        """
+    def _beat(self) -> None:
+        """Send a heartbeat for the node, with what it is doing."""
         from frontier.store.client import Call
 
         try:
@@ -164,17 +173,15 @@ class Watch:
             sent, names, args = (said[name] for name in ("sent", "names", "args"))
             report = json.loads(args[4] or "{}")
         except (ValueError, KeyError, TypeError):  # the node has not written all of it
-            return True
+            return
         running = self._memory.running
         url = running.url if running is not None else ""
-        report |= {"busy_seconds": round(self._silent, 1), "busy_url": url}
+        report |= {"busy_seconds": round(self._busy, 1), "busy_url": url}
         args[3], args[4] = 1, json.dumps(report)
         calls = [Call.to("node_beat", names, args)]
         began = time.monotonic()
         deadline = max(sent, self._memory.stood_in) + float(self._settings["life"])
-        replies = self._run(calls) if began < deadline else []
-        if replies is None:
-            return False
+        replies = self._at_store(calls) if began < deadline else []
         if not replies or time.monotonic() >= deadline:
             self._over = True  # others may have its partitions
         elif isinstance(replies[0], list):  # else a key of the crawl is damaged
@@ -183,21 +190,12 @@ class Watch:
             self._over = epoch < 0 or rest[1] == b"remove"
             if not self._over:
                 self._memory.stand_in(began)
-        return True
-
-    def _run(self, calls: list[Call]) -> list[Any] | None:
-        """The replies to *calls*; ``None`` if the loop turns or the node is stopped."""
-        if self._memory.turns != self._turns or self._is_stopped():
-            return None
-        return self._at_store(calls)
 
     def _give_up(self) -> None:
         """Make the running request a dead letter, and let the node lose its leases."""
         from frontier.model import Lease
         from frontier.queue.reserve import Reservation, bury_call
 
-        if self._memory.turns != self._turns or self._is_stopped():
-            return
         running = self._memory.running
         told = "its leases are let go"
         if running is not None and running.partition >= 0:
@@ -206,7 +204,7 @@ class Watch:
             one = Reservation(
                 Lease(running.partition, running.token), running.id, "", b""
             )
-            reason = f"kept node {self._node_id} busy for {self._silent:.0f} s"
+            reason = f"kept node {self._node_id} busy for {self._busy:.0f} s"
             (buried,) = self._at_store(
                 [bury_call(keys, one, f"{reason} in its callback")]
             )
@@ -214,7 +212,7 @@ class Watch:
                 told = "it goes to the dead letter, and the leases are let go"
         self._say(
             f"{self._what(running)} has kept node {self._node_id} busy for "
-            f"{self._silent:.0f} s (FRONTIER_BUSY_MAX): {told}; if it hangs for good, "
+            f"{self._busy:.0f} s (FRONTIER_BUSY_MAX): {told}; if it hangs for good, "
             f"kill -9 {self._parent} ends it"
         )
         self._over = True

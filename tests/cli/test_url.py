@@ -118,10 +118,15 @@ def test_files_alone_tell_of_a_fetch_with_and_without_indexes_here_and_elsewhere
     assert alone["answer"] == found["answer"]
 
 
-def test_missing_logs_and_warcs_are_reported_as_not_looked_at(crawl, explain, tmp_path):
-    made = crawl()
+def lose_x(made):
+    """Lose a URL of a crawl that is seen and queued."""
     made.push(f"{HOME}x")
     made.store.call(Call.command("DEL", made.part().ready("0:a.example")))
+
+
+def test_missing_logs_and_warcs_are_reported_as_not_looked_at(crawl, explain, tmp_path):
+    made = crawl()
+    lose_x(made)
     (tmp_path / "empty").mkdir()
 
     unsure = explain(f"{HOME}x", "--warcs", "empty", "--logs", "gone")
@@ -139,8 +144,7 @@ def test_a_url_whose_node_has_its_files_elsewhere_is_not_sure_and_says_where(
     crawl, explain
 ):
     made = crawl()
-    made.push(f"{HOME}x")
-    made.store.call(Call.command("DEL", made.part().ready("0:a.example")))
+    lose_x(made)
     made.archive([an_exchange(url=f"{HOME}y", found=LINK)])
     report = json.dumps({"opened": 1.0, "requests": 1, "machine": "m2"})
     gaps = []
@@ -255,8 +259,7 @@ def test_queued_url_is_explained_by_the_state_of_its_crawl(
 
 def test_a_bloom_filter_alone_is_not_believed_to_the_end(crawl, explain):
     made = crawl("recent,bloom")
-    made.push(f"{HOME}x")
-    made.store.call(Call.command("DEL", made.part().ready("0:a.example")))
+    lose_x(made)
 
     found = explain(f"{HOME}x")
 

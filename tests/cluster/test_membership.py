@@ -213,6 +213,20 @@ async def test_a_clock_that_is_set_back_leaves_no_dead_node(met, db, crawl):
     assert (await beat(a)).members == (Member("a", 1),)
 
 
+async def test_a_map_that_went_back_may_count_an_epoch_twice(met, join, db, crawl):
+    (a,) = await met("a")
+    at, rest = db("HGET", crawl.nodes, "a").split(b" ", 1)
+    await beat(join("b"), a)
+
+    db("HSET", crawl.nodes, "a", b"%d %s" % (int(at) - 1, rest))  # as it was alone
+    db("HDEL", crawl.nodes, "b")
+    db("SET", crawl.epoch, 1)
+    c = join("c")
+    await beat(c, a, a)
+
+    assert a.ring.owned_by("c") == c.ring.owned_by("c") != []
+
+
 async def test_a_pause_of_all_throws_nobody_off(join, silence, db, crawl):
     """As after a server that hung, or a clock that was set ahead."""
     a, b = join("a"), join("b")

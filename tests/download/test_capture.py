@@ -54,10 +54,15 @@ def test_a_length_that_was_sent_is_not_said_twice():
     assert found.request_head.lower().count(b"content-length") == 1
 
 
+def head_with(headers):
+    """The head of an archived response with *headers*."""
+    answer = Response("http://a.example/", headers=headers)
+    return exchange(response=answer).response_head
+
+
 def test_headers_of_one_name_stay_lines_of_their_own():
     headers = Headers([("Set-Cookie", "a=1; Path=/"), ("Set-Cookie", "b=2")])
-    answer = Response("http://a.example/", headers=headers)
-    head = exchange(response=answer).response_head
+    head = head_with(headers)
 
     assert head == (
         b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nSet-Cookie: b=2\r\n\r\n"
@@ -66,8 +71,7 @@ def test_headers_of_one_name_stay_lines_of_their_own():
 
 def test_bytes_of_a_header_stay_as_they_are():
     headers = {"X-Name": "Müller".encode("latin-1"), "Content-Encoding": "gzip"}
-    answer = Response("http://a.example/", headers=headers)
-    head = exchange(response=answer).response_head
+    head = head_with(headers)
 
     assert b"\r\nX-Name: M\xfcller\r\n" in head
     assert b"\r\nContent-Encoding: gzip\r\n" in head
@@ -80,16 +84,14 @@ def test_hop_by_hop_headers_are_left_out_of_the_response_head():
         "keep-alive": "timeout=5",
         "Content-Type": "text/html",
     }
-    answer = Response("http://a.example/", headers=headers)
-    head = exchange(response=answer).response_head
+    head = head_with(headers)
 
     assert head == b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 
 
 def test_a_header_cannot_begin_another_one():
     headers = {"X-A": b"1\r\nX-Evil: 2\n\nbody"}
-    answer = Response("http://a.example/", headers=headers)
-    head = exchange(response=answer).response_head
+    head = head_with(headers)
 
     assert head == b"HTTP/1.1 200 OK\r\nX-A: 1  X-Evil: 2  body\r\n\r\n"
 

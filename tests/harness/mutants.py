@@ -3,7 +3,6 @@
 Each takes the simulator's `Engine`, and changes this process for good.
 """
 
-import hashlib
 import math
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -22,15 +21,13 @@ from frontier.store import cluster_router
 from frontier.store.client import Store
 from frontier.store.scripts import SCRIPTS
 from frontier.watchdog.process import Watch
+from tests.harness.virtual import rewrite
 
 
 def _rewrite(script, old, new):
     """Have *script* do *new* instead of *old*."""
     assert old in script.source
-    source = script.source.replace(old, new)
-    digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-    object.__setattr__(script, "source", source)
-    object.__setattr__(script, "sha", digest)
+    rewrite(script, old, new)
     cluster_router.LOADING = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS.values())
 
 
@@ -209,6 +206,11 @@ def never_stands_in(engine):
     Watch._beat = lambda self: True
 
 
+def adds_up_callbacks(engine):
+    """A page was given up for the time that callbacks before its own had taken."""
+    Watch._busy = property(lambda self: self._silent, lambda self, seconds: None)
+
+
 MUTANTS = {
     made.__name__: made
     for made in (
@@ -235,5 +237,6 @@ MUTANTS = {
         counts_on_for_ever,
         takes_what_was_emptied,
         never_stands_in,
+        adds_up_callbacks,
     )
 }

@@ -80,13 +80,16 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
 NAMED = {"FRONTIER_CRAWL_ID": "named"}
 
 
+def start(cluster, node, server, journal):
+    """Start *node* of the crawl ``named`` of *server*'s site."""
+    seeds = ",".join(server.seeds)
+    cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED)
+
+
 def killed_half_way(serve, cluster, journal):
     """A crawl called ``named``, whose only node is killed at its middle; its site."""
     server = serve(urls=60, hosts=2, calendar_months=2, delay=0.02, until=after(40))
-    seeds = ",".join(server.seeds)
-    cluster.start(
-        "node-1", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
-    )
+    start(cluster, "node-1", server, journal)
     until(lambda: len(server.answered) >= 40, "the middle of the crawl")
     until(lambda: acked(journal, least=10), "acks in the journals")
     cluster.kill("node-1")
@@ -108,10 +111,7 @@ def test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone(
     assert "journal" in done.stdout
     before = len(server.requests().entries)
 
-    seeds = ",".join(server.seeds)
-    cluster.start(
-        "node-2", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
-    )
+    start(cluster, "node-2", server, journal)
     cluster.finish("node-2")
     entries = server.requests().entries[before:]
     assert {entry.url for entry in entries if entry.node == "node-2"} >= server.expected
@@ -125,18 +125,13 @@ def test_node_refuses_a_crawl_whose_store_is_lost_until_rebuilt(
     cluster.lose_store()
     before = len(server.requests().entries)
 
-    seeds = ",".join(server.seeds)
-    cluster.start(
-        "node-2", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
-    )
+    start(cluster, "node-2", server, journal)
     assert cluster.wait("node-2") == [1]
     assert "frontier crawl rebuild --crawl named --journal" in cluster.text_of("node-2")
     assert len(server.requests().entries) == before
 
     cluster.do("crawl", "rebuild", "--crawl", "named", f"--journal={journal}")
-    cluster.start(
-        "node-3", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
-    )
+    start(cluster, "node-3", server, journal)
     cluster.finish("node-3")
     assert server.requests().missing(server.expected) == set()
 

@@ -49,6 +49,12 @@ def idle_node(parts, start, db, crawl):
     return idle_node
 
 
+@pytest.fixture
+def some_looks(until):
+    """Wait until a node has looked several times."""
+    return lambda node: until(lambda: node.looks > 6, "some looks")
+
+
 async def test_a_crawl_with_nothing_left_ends_after_a_second_look_at_once(
     idle_node, db, crawl, clock
 ):
@@ -81,7 +87,7 @@ async def test_node_no_longer_busy_reports_idle_without_its_heartbeat_loop(
 
 
 async def test_a_node_says_that_it_is_idle_each_time_it_becomes_so_and_once(
-    idle_node, db, crawl, until
+    idle_node, db, crawl, some_looks
 ):
     db("HSET", crawl.partition(0).reserved, 1, b"%d\n0:a.example\n0url" % (10**14))
     node = await idle_node()
@@ -92,30 +98,30 @@ async def test_a_node_says_that_it_is_idle_each_time_it_becomes_so_and_once(
         said.append(node.looks)
 
     node.heartbeat.say_idle = say_idle
-    await until(lambda: node.looks > 6, "some looks")
+    await some_looks(node)
 
     assert said == [1, 5]
 
 
 async def test_no_second_look_by_a_node_that_got_something_to_do(
-    idle_node, db, crawl, until
+    idle_node, db, crawl, some_looks
 ):
     node = await idle_node()
     idle = node.is_idle
     node.is_idle = lambda: idle() and node.looks % 2 == 1  # never before the second
-    await until(lambda: node.looks > 6, "some looks")
+    await some_looks(node)
 
     assert not node.finished.is_set()
 
 
 @pytest.mark.parametrize("partition", [0, 150, 299])
 async def test_not_while_something_is_reserved_anywhere(
-    idle_node, db, crawl, until, partition
+    idle_node, db, crawl, some_looks, partition
 ):
     keys = crawl.partition(partition)
     db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % (10**14))
     node = await idle_node()
-    await until(lambda: node.looks > 6, "some looks")
+    await some_looks(node)
     assert not node.finished.is_set()
 
     db("HDEL", keys.reserved, 1)
@@ -123,13 +129,13 @@ async def test_not_while_something_is_reserved_anywhere(
 
 
 async def test_ready_queue_keeps_the_crawl_open_and_is_noted_by_its_holder(
-    idle_node, db, crawl, until
+    idle_node, db, crawl, some_looks
 ):
     keys = crawl.partition(7)
     db("HSET", keys.counts, "ready", 1)
     db("ZADD", keys.queues, 0, "0:a.example")
     node = await idle_node()
-    await until(lambda: node.looks > 6, "some looks")
+    await some_looks(node)
 
     assert not node.finished.is_set()
     assert node.ready.knows(7)
@@ -146,11 +152,11 @@ async def test_not_while_urls_come_and_go_between_the_looks(idle_node, db, crawl
     assert node.looks == 7  # the sixth look and the seventh saw the same
 
 
-async def test_not_while_a_node_is_busy(idle_node, db, crawl, until):
+async def test_not_while_a_node_is_busy(idle_node, db, crawl, some_looks):
     beat = int(db("TIME")[0]) * 1000
     db("HSET", crawl.nodes, "other", b"%d 1 1" % beat)  # loads seeds, say
     node = await idle_node()
-    await until(lambda: node.looks > 6, "some looks")
+    await some_looks(node)
     assert not node.finished.is_set()
 
     db("HSET", crawl.nodes, "other", b"%d 1 0" % beat)

@@ -141,6 +141,10 @@ def test_a_record_that_is_wrong_is_named_and_the_others_are_read(
     assert told.endswith(f"at byte {at:,}")
     assert [row["date"] for row in rows(tmp_path / "m")] == [date(2), date(3), date(4)]
 
+    commands.run("warc", "plan", tmp_path / "m")
+    applied = commands.run("warc", "apply", tmp_path / "m", "-o", tmp_path / "out")
+    assert (applied.returncode, told in applied.stderr) == (ExitCode.INCOMPLETE, True)
+
 
 def test_manifest_is_made_only_for_new_and_changed_files(before, tmp_path):
     out = tmp_path / "m"
