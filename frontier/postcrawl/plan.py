@@ -188,9 +188,7 @@ def _query(
     ((plan.copies, plan.copied_bytes),) = engine.rows(COPIES)
 
 
-def files_of(
-    directory: Path, say: Callable[[str], None] = lambda _: None
-) -> list[str]:
+def files_of(directory: Path, say: Callable[[str], None] = lambda _: None) -> list[str]:
     """The files with manifests in *directory*, except those that are left as they are.
 
     Why one is left is told *say*.
