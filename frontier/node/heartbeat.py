@@ -175,6 +175,7 @@ class Heartbeat:
         self._node.clock.note(view.now_ms, asked_at)
         if view.went_back:
             self._outage_retry.store.doubt()
+            self.hurry()  # the next call starts over
         if view.controls != self._node.controls.version:
             await self._node.controls.heed(view.controls)
             self.hurry()

@@ -640,4 +640,6 @@ class Node:
 
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
-        return any(busy() for busy in self.parts.each(Part.busy))
+        return self.outbox.is_resending or any(
+            busy() for busy in self.parts.each(Part.busy)
+        )

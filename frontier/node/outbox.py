@@ -104,6 +104,11 @@ class Outbox:
         """Whether too many URLs wait for the store."""
         return self.pending > MAX_PENDING
 
+    @property
+    def is_resending(self) -> bool:
+        """Whether something waits that may stand for a page that is acked."""
+        return self._has_gone_back and self.pending > 0
+
     def put(self, partition: int, push: Push) -> None:
         """Add *push*; parts are told its verdict by `Part.stored`."""
         self._waiting[partition].append(push)
